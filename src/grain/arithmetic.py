@@ -1,0 +1,40 @@
+"""Arithmetic on indices that are ints or arrays of them, and never overflows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+IndexArray: TypeAlias = "npt.NDArray[Any]"
+"""An array of int64, or of Python ints (dtype object) where int64 would overflow."""
+
+_INT64 = 2**63
+
+
+def exact(indices: Any, factor: int, offset: int = 0) -> Any:
+    """`indices`, as Python ints where multiplying by `factor` and adding `offset` would overflow int64."""
+    if isinstance(indices, np.ndarray) and indices.dtype != object and indices.size:
+        largest = max(abs(int(indices.max())), abs(int(indices.min()))) + 1
+        if largest * factor + abs(offset) >= _INT64:
+            return indices.astype(object)
+    return indices
+
+
+def divided(indices: Any, count: int) -> tuple[Any, Any]:
+    """`divmod(indices, count)`, which NumPy does not have for Python ints."""
+    if isinstance(indices, np.ndarray):
+        if not count:
+            raise ZeroDivisionError("an empty dataset has no elements")
+        if indices.dtype == object:
+            return indices // count, indices % count
+    quotient, remainder = divmod(indices, count)
+    return quotient, remainder
+
+
+def index_array(values: list[int]) -> IndexArray:
+    """An array of `values`."""
+    return np.array(values, dtype=np.int64 if not values or max(map(abs, values)) < _INT64 else object)

@@ -1,0 +1,163 @@
+"""`grain.experimental`: operators as classes, options and tools.
+
+What has a method on the datasets is the same under both names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grain.checking import assert_equal_output_after_checkpoint
+from grain.dataset import apply_transformations, get_element_spec
+from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
+from grain.iter_dataset import NodeIterDataset
+from grain.iterator import get_next_index, set_next_index
+from grain.map_dataset import NodeMapDataset
+from grain.ops.batching import rebatch_node
+from grain.ops.combining import zip_of
+from grain.ops.configuring import WithOptions, thread_prefetch
+from grain.ops.custom import iter_node_of, map_node_of
+from grain.ops.flattening import flat_map_node
+from grain.ops.interleaving import Interleave
+from grain.ops.limiting import Cache, iter_repeat, limit
+from grain.ops.merging import iter_zip
+from grain.ops.ordering import WindowShuffle
+from grain.ops.windowing import IterWindowShuffle
+from grain.options import DatasetOptions, ExecutionTrackingMode
+from grain.permutation import index_shuffle
+from grain.rng import RngPool
+from grain.stacking import batch_and_pad
+from grain.transforms import FlatMap as FlatMapTransform
+from grain.transforms import MapWithIndex as MapWithIndexTransform
+
+__all__ = [
+    "CacheIterDataset",
+    "DatasetOptions",
+    "ExecutionTrackingMode",
+    "FlatMapIterDataset",
+    "FlatMapMapDataset",
+    "FlatMapTransform",
+    "InterleaveIterDataset",
+    "LimitIterDataset",
+    "MapWithIndexTransform",
+    "RebatchIterDataset",
+    "RepeatIterDataset",
+    "RngPool",
+    "ShapeDtypeStruct",
+    "ShapeDtypeStructProtocol",
+    "ThreadPrefetchIterDataset",
+    "WindowShuffleIterDataset",
+    "WindowShuffleMapDataset",
+    "WithOptionsIterDataset",
+    "ZipIterDataset",
+    "ZipMapDataset",
+    "apply_transformations",
+    "assert_equal_output_after_checkpoint",
+    "batch_and_pad",
+    "get_element_spec",
+    "get_next_index",
+    "index_shuffle",
+    "set_next_index",
+]
+
+
+class WithOptionsIterDataset(NodeIterDataset[Any]):
+    """`parent.with_options(options)`."""
+
+    def __init__(self, parent: Any, options: DatasetOptions) -> None:
+        super().__init__(WithOptions(iter_node_of(parent), options))
+
+
+class LimitIterDataset(NodeIterDataset[Any]):
+    """`parent.limit(count)`."""
+
+    def __init__(self, parent: Any, count: int) -> None:
+        super().__init__(limit(iter_node_of(parent), count))
+
+
+class RepeatIterDataset(NodeIterDataset[Any]):
+    """`parent.repeat(num_epochs)`."""
+
+    def __init__(self, parent: Any, num_epochs: int | None = None) -> None:
+        super().__init__(iter_repeat(iter_node_of(parent), num_epochs))
+
+
+class CacheIterDataset(NodeIterDataset[Any]):
+    """`parent.cache()`."""
+
+    def __init__(self, parent: Any) -> None:
+        super().__init__(Cache(iter_node_of(parent)))
+
+
+class RebatchIterDataset(NodeIterDataset[Any]):
+    """`parent.rebatch(batch_size, drop_remainder=drop_remainder)`."""
+
+    def __init__(self, parent: Any, batch_size: int, drop_remainder: bool = False) -> None:
+        super().__init__(rebatch_node(iter_node_of(parent), batch_size, drop_remainder))
+
+
+class WindowShuffleIterDataset(NodeIterDataset[Any]):
+    """`parent.window_shuffle(window_size, seed=seed)`."""
+
+    def __init__(self, parent: Any, *, window_size: int, seed: int) -> None:
+        super().__init__(IterWindowShuffle(iter_node_of(parent), window_size, seed))
+
+
+class FlatMapIterDataset(NodeIterDataset[Any]):
+    """`parent.flat_map(transform)`."""
+
+    def __init__(self, parent: Any, transform: Any) -> None:
+        super().__init__(flat_map_node(iter_node_of(parent), transform))  # type: ignore[arg-type]
+
+
+class ZipIterDataset(NodeIterDataset[Any]):
+    """`IterDataset.zip(parents, strict=strict)`."""
+
+    def __init__(self, parents: Sequence[Any], *, strict: bool = True) -> None:
+        super().__init__(iter_zip([iter_node_of(parent) for parent in parents], strict))
+
+
+class InterleaveIterDataset(NodeIterDataset[Any]):
+    """`IterDataset.interleave(datasets, cycle_length=cycle_length)`."""
+
+    def __init__(
+        self,
+        datasets: Any,
+        *,
+        cycle_length: int,
+        num_make_iter_threads: int = 1,
+        make_iter_buffer_size: int = 1,
+        iter_buffer_size: int = 1,
+    ) -> None:
+        super().__init__(
+            Interleave(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
+        )
+
+
+class ThreadPrefetchIterDataset(NodeIterDataset[Any]):
+    """`parent.thread_prefetch(prefetch_buffer_size)`."""
+
+    def __init__(self, parent: Any, *, prefetch_buffer_size: int) -> None:
+        super().__init__(thread_prefetch(iter_node_of(parent), prefetch_buffer_size))
+
+
+class FlatMapMapDataset(NodeMapDataset[Any]):
+    """`parent.flat_map(transform)`."""
+
+    def __init__(self, parent: Any, transform: Any) -> None:
+        super().__init__(flat_map_node(map_node_of(parent), transform))  # type: ignore[arg-type]
+
+
+class WindowShuffleMapDataset(NodeMapDataset[Any]):
+    """`parent.window_shuffle(window_size, seed=seed)`."""
+
+    def __init__(self, parent: Any, *, window_size: int, seed: int) -> None:
+        super().__init__(WindowShuffle(map_node_of(parent), window_size, seed))
+
+
+class ZipMapDataset(NodeMapDataset[Any]):
+    """`MapDataset.zip(parents)`."""
+
+    def __init__(self, parents: Sequence[Any]) -> None:
+        super().__init__(zip_of([map_node_of(parent) for parent in parents]))

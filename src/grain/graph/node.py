@@ -1,0 +1,200 @@
+"""Nodes: one for each operator of a pipeline, immutable, knowing their parents and nothing of who uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Protocol
+
+from grain.errors import StateMismatchError
+from grain.fields import Fields, Frozen
+
+
+class Node(Frozen):
+    """What one operator was asked to do."""
+
+    is_random_access: ClassVar[bool]
+    may_drop: ClassVar[bool] = False
+    """Whether elements of the parent may be missing from the output."""
+    is_opaque: ClassVar[bool] = False
+    """Whether the parents are run by a user's class, out of sight."""
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        return ()
+
+    @property
+    def carried_seed(self) -> int | None:
+        """The seed that this node gives to those after it."""
+        return None
+
+    def element_spec(self, *parents: Any) -> Any:
+        """The shapes and types of elements, given those of the parents' elements."""
+        raise NotImplementedError(f"`element_spec` inference is not implemented for {self.name}")
+
+    @property
+    def name(self) -> str:
+        """The name of the public class."""
+        return str(self).partition("(")[0].partition("[")[0]
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class MapNode(Node):
+    """An operator that can be asked for any index."""
+
+    is_random_access = True
+
+    @property
+    def length(self) -> int:
+        """The number of elements of one epoch."""
+        return self.parents[0].length  # type: ignore[attr-defined,no-any-return]
+
+    def lower(self, *parents: Any) -> Any:
+        """The plan of this operator, given those of its parents."""
+        raise NotImplementedError
+
+
+class Parent(Protocol):
+    """What a running operator sees of one that it reads from."""
+
+    context: Context
+
+    def __iter__(self) -> Iterator[Any]:
+        """The elements from the present position on; the same iterator while it lasts."""
+
+    def save(self) -> Any:
+        """The present position, as JSON values."""
+
+    def restore(self, saved: Any) -> None:
+        """Go to a position that `save` gave."""
+
+    @property
+    def element_index(self) -> int | None:
+        """The index of the element read last, where one is known."""
+
+    def get_next_index(self) -> int: ...
+
+    def set_next_index(self, index: int) -> None: ...
+
+
+class WorkerContext(Frozen):
+    """Which of how many workers a pipeline runs in."""
+
+    process_index: int = 0
+    process_count: int = 1
+
+
+class Context(Fields):
+    """What all operators of one running pipeline share."""
+
+    dataset_options: Any
+    mp_context: WorkerContext
+
+
+class Stateless(Fields):
+    """The state of an operator whose position is that of its parent."""
+
+
+class IterNode(Node):
+    """An operator on a stream: all that changes while it runs is in its `State`.
+
+    Fields of `State` are saved under their names, after the state of the parent; those that start with an underscore
+    are not saved.
+    """
+
+    is_random_access = False
+    is_one_to_one: ClassVar[bool] = False
+    """Whether each element of the parent gives exactly one."""
+    reads_by_index: ClassVar[bool] = False
+    """Whether the parent has random access: the stream begins here."""
+    opens_streams: ClassVar[bool] = False
+    """Whether it runs datasets that are not its parents."""
+    parent_field: ClassVar[str | None] = None
+    """The field of the state from which `run` takes the parent to its position itself, where it does so."""
+    State: ClassVar[Callable[..., Any]] = Stateless
+
+    @property
+    def group_size(self) -> int:
+        """How many elements of the parent are asked for together."""
+        return 1
+
+    def fresh(self, *parents: Parent) -> Any:
+        """The state at the start, given parents at theirs."""
+        return self.State()
+
+    def run(self, state: Any, *parents: Any) -> Iterator[Any]:
+        """The elements from `state` on. Whenever it yields, `state` tells how to go on after that element."""
+        raise NotImplementedError
+
+    def save(self, state: Any, parents: Sequence[Parent]) -> Any:
+        """`state` as JSON values, with the states of the parents."""
+        own = {name: copied(getattr(state, name)) for name in saved_fields(state)}
+        if self.parent_field is not None:
+            return own
+        parent = parents[0].save()
+        return {"parent": parent, **own} if own else parent
+
+    def split(self, state: Any, saved: Any) -> tuple[dict[str, Any], list[Any]]:
+        """What `save` gave, as fields of the state and states of the parents."""
+        names = saved_fields(state)
+        if self.parent_field is not None:
+            return required(saved, names, self), []
+        if not names:
+            return {}, [saved]
+        found = required(saved, [*names, "parent"], self)
+        return found, [found.pop("parent")]
+
+    def load(self, state: Any, fields: dict[str, Any]) -> Any:
+        """The state that was saved, for a stream that is now in `state`."""
+        return self.State(**fields)
+
+    def get_next_index(self, state: Any, parent: Parent) -> int:
+        raise NotImplementedError(f"get_next_index is not supported for {self}.")
+
+    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
+        raise NotImplementedError(f"set_next_index is not supported for {self}.")
+
+
+ABSENT: Any = object()
+"""In place of the state of a parent that was not there when it was saved."""
+
+
+def saved_fields(state: Any) -> list[str]:
+    """The names of the fields of a state that are saved."""
+    return [name for name in state.field_names if name[0] != "_"]
+
+
+def required(saved: Any, names: Sequence[str], operator: Node) -> dict[str, Any]:
+    """The entries `names` of a saved state, copied."""
+    try:
+        return {name: copied(saved[name]) for name in names}
+    except (KeyError, TypeError, IndexError):
+        found = f"the keys {list(saved)}" if isinstance(saved, dict) else f"{saved!r}"
+        raise StateMismatchError(
+            f"The state does not fit {operator}: it needs the keys {list(names)}, but has {found}. "
+            "Restore it with the pipeline that saved it."
+        ) from None
+
+
+def copied(value: Any) -> Any:
+    """A copy of JSON values that shares no container with `value`."""
+    if type(value) is int:
+        return value
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [copied(item) for item in value]
+    return value
+
+
+def ancestors(start: Node) -> Iterator[Node]:
+    """`start` and all nodes above it, each once."""
+    seen, waiting = {id(start)}, [start]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        for parent in current.parents:
+            if id(parent) not in seen:
+                seen.add(id(parent))
+                waiting.append(parent)

@@ -1,0 +1,170 @@
+"""`IterDataset`: streams."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from grain.dataset import Dataset, NodeDataset
+from grain.graph.node import IterNode
+from grain.iterator import DatasetIterator, NodeIterator
+from grain.ops.batching import rebatch_node
+from grain.ops.configuring import WithOptions, thread_prefetch
+from grain.ops.custom import iter_node_of
+from grain.ops.interleaving import Interleave
+from grain.ops.limiting import Cache, iter_repeat, limit
+from grain.ops.merging import iter_mix, iter_zip
+from grain.ops.windowing import IterWindowShuffle
+from grain.options import DatasetOptions
+
+T = TypeVar("T")
+
+
+class IterDatasetMeta(abc.ABCMeta):
+    """What can be called on the class `IterDataset`, but not on its objects."""
+
+    def mix(
+        cls,
+        datasets: Sequence[Any] | Mapping[str, Any],
+        weights: Sequence[float] | Mapping[str, float] | None = None,
+    ) -> IterDataset[Any]:
+        """Elements of several streams, in the proportions of `weights`, until one that is due has ended.
+
+        >>> import grain
+        >>> first, second = grain.MapDataset.range(5), grain.MapDataset.range(7, 10)
+        >>> list(grain.IterDataset.mix([first.to_iter_dataset(), second.to_iter_dataset()]))
+        [0, 7, 1, 8, 2, 9, 3]
+        """
+        if isinstance(datasets, Mapping):
+            nodes: Any = {key: iter_node_of(dataset) for key, dataset in datasets.items()}
+        else:
+            nodes = [iter_node_of(dataset) for dataset in datasets]
+        return NodeIterDataset(iter_mix(nodes, weights))
+
+    def zip(cls, datasets: Sequence[Any], *, strict: bool = True) -> IterDataset[Any]:
+        """Tuples of one element of each stream.
+
+        >>> import grain
+        >>> streams = [grain.MapDataset.source(text).to_iter_dataset() for text in ("ab", "cd")]
+        >>> list(grain.IterDataset.zip(streams))
+        [('a', 'c'), ('b', 'd')]
+        """
+        return NodeIterDataset(iter_zip([iter_node_of(dataset) for dataset in datasets], strict))
+
+    def interleave(
+        cls,
+        datasets: Any,
+        *,
+        cycle_length: int,
+        num_make_iter_threads: int = 1,
+        make_iter_buffer_size: int = 1,
+        iter_buffer_size: int = 1,
+    ) -> IterDataset[Any]:
+        """One element of each of `cycle_length` datasets in turn; one that has ended gives its place to the next.
+
+        >>> import grain
+        >>> datasets = [grain.MapDataset.source(text) for text in ("aaa", "b", "cc")]
+        >>> "".join(grain.IterDataset.interleave(datasets, cycle_length=2))
+        'abaacc'
+        """
+        return NodeIterDataset(
+            Interleave(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
+        )
+
+
+class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
+    """A stream of elements whose position can be saved.
+
+    Derive from it to write one of your own: call `super().__init__(parent)` and define `__iter__`, which returns a
+    `DatasetIterator`.
+    """
+
+    _is_random_access = False
+
+    @abc.abstractmethod
+    def __iter__(self) -> DatasetIterator[T]:
+        """An iterator at the start."""
+
+    def _derived(self, node: Any) -> IterDataset[Any]:
+        return NodeIterDataset(node)
+
+    @property
+    def _as_node(self) -> IterNode:
+        return iter_node_of(self)  # type: ignore[no-any-return]
+
+    def limit(self, count: int) -> IterDataset[T]:
+        """At most `count` elements.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(5).to_iter_dataset().limit(2))
+        [0, 1]
+        """
+        return self._derived(limit(self._as_node, count))
+
+    def repeat(self, num_epochs: int | None = None) -> IterDataset[T]:
+        """The same elements again, `num_epochs` times or for ever.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(2).to_iter_dataset().repeat(2))
+        [0, 1, 0, 1]
+        """
+        return self._derived(iter_repeat(self._as_node, num_epochs))
+
+    def cache(self) -> IterDataset[T]:
+        """Keep the elements of the first pass in memory for later ones, in each iterator by itself.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(2).to_iter_dataset().cache().repeat(2))
+        [0, 1, 0, 1]
+        """
+        return self._derived(Cache(self._as_node))
+
+    def rebatch(self, batch_size: int, *, drop_remainder: bool = False) -> IterDataset[T]:
+        """Batches of another size, cut and joined along the first axis.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(5).batch(2).to_iter_dataset().rebatch(3))
+        [array([0, 1, 2]), array([3, 4])]
+        """
+        return self._derived(rebatch_node(self._as_node, batch_size, drop_remainder))
+
+    def window_shuffle(self, window_size: int, *, seed: int) -> IterDataset[T]:
+        """Each `window_size` consecutive elements in a random order.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(10).to_iter_dataset().window_shuffle(4, seed=1))
+        [0, 3, 2, 1, 6, 5, 7, 4, 9, 8]
+        """
+        return self._derived(IterWindowShuffle(self._as_node, window_size, seed))
+
+    def thread_prefetch(self, prefetch_buffer_size: int) -> IterDataset[T]:
+        """Elements made up to `prefetch_buffer_size` ahead, by a thread of their own.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(3).to_iter_dataset().thread_prefetch(2))
+        [0, 1, 2]
+        """
+        return self._derived(thread_prefetch(self._as_node, prefetch_buffer_size))
+
+    def with_options(self, options: DatasetOptions) -> IterDataset[T]:
+        """Options for the whole pipeline, what comes before included.
+
+        >>> import grain
+        >>> options = grain.experimental.DatasetOptions(filter_warn_threshold_ratio=None)
+        >>> list(grain.MapDataset.range(3).to_iter_dataset().with_options(options))
+        [0, 1, 2]
+        """
+        return self._derived(WithOptions(self._as_node, options))
+
+
+class NodeIterDataset(NodeDataset, IterDataset[T]):
+    """A stream made by the library."""
+
+    _node: IterNode
+
+    def __init__(self, node: IterNode) -> None:
+        self._node = node
+
+    def __iter__(self) -> DatasetIterator[T]:
+        return NodeIterator(self._node)

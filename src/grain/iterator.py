@@ -1,0 +1,208 @@
+"""`DatasetIterator`: the position in a pipeline, which can be saved and restored."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from grain.graph.node import Context, Node, WorkerContext
+from grain.iterators.stream import open_stream
+from grain.options import DatasetOptions
+
+T = TypeVar("T")
+Self = TypeVar("Self", bound="DatasetIterator[Any]")
+
+
+class DatasetIterator(abc.ABC, Generic[T]):
+    """Goes through a dataset; its position is a small JSON value.
+
+    Derive from it to write an iterator of your own: call `super().__init__(parent_iterator)` and define `__next__`,
+    `get_state` and `set_state`.
+
+    >>> import grain
+    >>> iterator = iter(grain.MapDataset.range(5))
+    >>> next(iterator), next(iterator)
+    (0, 1)
+    >>> state = iterator.get_state()
+    >>> state
+    {'next_index': 2}
+    >>> again = iter(grain.MapDataset.range(5))
+    >>> again.set_state(state)
+    >>> list(again)
+    [2, 3, 4]
+    """
+
+    _parents: tuple[Any, ...] = ()
+    _closed = False
+
+    def __init__(self, parents: DatasetIterator[Any] | Sequence[DatasetIterator[Any]] = ()) -> None:
+        self._parents = tuple(parents) if isinstance(parents, Sequence) else (parents,)
+
+    @property
+    def _parent(self) -> Any:
+        (parent,) = self._parents
+        return parent
+
+    @property
+    def _ctx(self) -> Context:
+        context: Context | None = self.__dict__.get("_grain_context")
+        if context is None:
+            options = DatasetOptions()
+            for parent in self._parents:
+                options = options.merge(parent._ctx.dataset_options)
+            context = Context(options, WorkerContext())
+            self._adopt_context(context)
+        return context
+
+    def _share_context(self, context: Context) -> None:
+        """Take part in a larger pipeline: what is set there holds here too."""
+        context.dataset_options = context.dataset_options.merge(self._ctx.dataset_options)
+        self._adopt_context(context)
+
+    def _adopt_context(self, context: Context) -> None:
+        self.__dict__["_grain_context"] = context
+        for parent in self._parents:
+            if isinstance(parent, DatasetIterator):
+                parent._adopt_context(context)
+
+    @property
+    def _stats(self) -> Measuring:
+        return _MEASURING
+
+    def __iter__(self: Self) -> Self:
+        return self
+
+    @abc.abstractmethod
+    def __next__(self) -> T:
+        """The next element."""
+
+    @abc.abstractmethod
+    def get_state(self) -> dict[str, Any]:
+        """The position, as a value that `json` can write."""
+
+    @abc.abstractmethod
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go to a position saved from an equal pipeline."""
+
+    def start_prefetch(self) -> None:
+        """Begin to read ahead, where the pipeline does so, before the first element is asked for."""
+        for parent in self._parents:
+            parent.start_prefetch()
+
+    def close(self) -> None:
+        """Give back threads, processes and memory. Closing twice is fine; asking for an element then is an error."""
+        self._closed = True
+        for parent in self._parents:
+            parent.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _assert_not_closed(self) -> None:
+        if self._closed:
+            raise ValueError(f"Trying to advance a closed iterator: '{self}'. Make a new one with `iter(dataset)`.")
+
+    def _get_next_index(self) -> int:
+        raise NotImplementedError(f"get_next_index is not supported for {type(self).__name__}.")
+
+    def _set_next_index(self, index: int) -> None:
+        raise NotImplementedError(f"set_next_index is not supported for {type(self).__name__}.")
+
+
+class Measuring:
+    """What users' own datasets may call to have their work measured."""
+
+    @contextlib.contextmanager
+    def record_self_time(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """Time what is done inside."""
+        yield
+
+    def record_output_spec(self, element: Any) -> Any:
+        """Note what elements look like; returns the element."""
+        return element
+
+
+_MEASURING = Measuring()
+
+
+class NodeIterator(DatasetIterator[T]):
+    """The iterator of every pipeline that is not a user's own class."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self._stream = open_stream(node)
+        self.__dict__["_grain_context"] = self._stream.context
+        self._elements: Iterator[T] = iter(self._stream)
+
+    def __next__(self) -> T:
+        try:
+            return next(self._elements)
+        except StopIteration:
+            self._elements = iter(())  # until the state is set
+            raise
+        except BaseException:
+            self._elements = self._resumed()
+            raise
+
+    def _resumed(self) -> Iterator[T]:
+        return self._refusals() if self._closed else iter(self._stream)
+
+    def _refusals(self) -> Iterator[T]:
+        self._assert_not_closed()
+        yield from ()
+
+    def get_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = self._stream.save()
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._stream.restore(state)
+        self._elements = self._resumed()
+
+    def start_prefetch(self) -> None:
+        self._assert_not_closed()
+        self._stream.start_prefetch()
+
+    def close(self) -> None:
+        self._closed = True
+        self._stream.close()
+        self._elements = self._resumed()
+
+    def _adopt_context(self, context: Context) -> None:
+        super()._adopt_context(context)
+        self._stream.adopt_context(context)
+
+    def _get_next_index(self) -> int:
+        return self._stream.get_next_index()  # type: ignore[no-any-return]
+
+    def _set_next_index(self, index: int) -> None:
+        self._stream.set_next_index(index)
+        self._elements = self._resumed()
+
+    def __str__(self) -> str:
+        return str(self._stream.operator).replace("IterDataset", "DatasetIterator", 1)
+
+
+def get_next_index(iterator: DatasetIterator[Any]) -> int:
+    """The number of elements before the next one, where the pipeline knows it.
+
+    >>> import grain
+    >>> iterator = iter(grain.MapDataset.range(10).batch(2))
+    >>> set_next_index(iterator, 3)
+    >>> get_next_index(iterator), next(iterator)
+    (3, array([6, 7]))
+    """
+    return iterator._get_next_index()
+
+
+def set_next_index(iterator: DatasetIterator[Any], index: int) -> None:
+    """Go to an element by its number, where the pipeline can."""
+    iterator._set_next_index(index)

@@ -1,0 +1,1 @@
+"""Who remembers the position: operators at work, with their states."""

@@ -1,0 +1,221 @@
+"""`MapDataset`: random access."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, TypeVar, overload
+
+from grain.dataset import Dataset, NodeDataset
+from grain.graph.node import MapNode
+from grain.iter_dataset import IterDataset, NodeIterDataset
+from grain.iterator import DatasetIterator
+from grain.ops.combining import concatenate, mix, select, zip_of
+from grain.ops.custom import map_node_of
+from grain.ops.ordering import WindowShuffle, reindex, repeat, shuffle, slice_of
+from grain.ops.reading import Range, Source, to_iter
+from grain.options import ReadOptions
+from grain.plan.kinds import RandomAccess
+from grain.plan.lowering import random_access
+from grain.runtime.inline import at
+from grain.transforms import DatasetSelectionMap
+
+T = TypeVar("T")
+
+
+class MapDatasetMeta(abc.ABCMeta):
+    """What can be called on the class `MapDataset`, but not on its objects."""
+
+    def source(cls, source: Any) -> MapDataset[Any]:
+        """The records of anything with `len(source)` and `source[index]`: a list, an array, a file format.
+
+        A source that reads many records faster than one by one has a method `__getitems__(indices)`, which returns a
+        sequence of records; batches are read with it.
+
+        >>> import grain
+        >>> list(grain.MapDataset.source(["a", "b"]))
+        ['a', 'b']
+        """
+        return SourceMapDataset(source)
+
+    def range(cls, start: int, stop: int | None = None, step: int = 1) -> MapDataset[int]:
+        """The numbers of `range(start, stop, step)`.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(2, 8, 3))
+        [2, 5]
+        """
+        return NodeMapDataset(Range(range(start) if stop is None and step == 1 else _range(start, stop, step)))
+
+    def mix(cls, datasets: Sequence[MapDataset[Any]], weights: Sequence[float] | None = None) -> MapDataset[Any]:
+        """Elements of several datasets, in the proportions of `weights`.
+
+        It is as long as no dataset is used more than once.
+
+        >>> import grain
+        >>> list(grain.MapDataset.mix([grain.MapDataset.range(3), grain.MapDataset.range(10, 16)], weights=[1, 2]))
+        [0, 10, 11, 1, 12, 13, 2, 14, 15]
+        """
+        return NodeMapDataset(mix([map_node_of(dataset) for dataset in datasets], weights))
+
+    def concatenate(cls, datasets: Sequence[MapDataset[Any]]) -> MapDataset[Any]:
+        """One dataset after the other.
+
+        >>> import grain
+        >>> list(grain.MapDataset.concatenate([grain.MapDataset.range(2), grain.MapDataset.range(10, 12)]))
+        [0, 1, 10, 11]
+        """
+        return NodeMapDataset(concatenate([map_node_of(dataset) for dataset in datasets]))
+
+    def select_from_datasets(
+        cls, datasets: Sequence[MapDataset[Any]], selection_map: DatasetSelectionMap
+    ) -> MapDataset[Any]:
+        """Elements of several datasets, as `selection_map` says."""
+        return NodeMapDataset(select([map_node_of(dataset) for dataset in datasets], selection_map))
+
+    def zip(cls, datasets: Sequence[MapDataset[Any]]) -> MapDataset[tuple[Any, ...]]:
+        """Tuples of what datasets of the same length have at each index.
+
+        >>> import grain
+        >>> list(grain.MapDataset.zip([grain.MapDataset.range(2), grain.MapDataset.source("ab")]))
+        [(0, 'a'), (1, 'b')]
+        """
+        return NodeMapDataset(zip_of([map_node_of(dataset) for dataset in datasets]))
+
+
+def _range(start: int, stop: int | None, step: int) -> range:
+    return range(0, start, step) if stop is None else range(start, stop, step)
+
+
+class MapDataset(Dataset[T], metaclass=MapDatasetMeta):
+    """A dataset that can be asked for any index.
+
+    `len` is the length of one epoch; indices beyond it belong to later epochs, so that shuffling and random
+    transformations differ from epoch to epoch. An element that is None is a gap, which iteration skips.
+
+    Derive from it to write one of your own: call `super().__init__(parents)` and define `__len__` and `__getitem__`.
+
+    >>> import grain
+    >>> dataset = grain.MapDataset.source([1, 2, 3]).shuffle(seed=7).map(lambda x: x * 10)
+    >>> dataset[0], len(dataset), list(dataset)
+    (30, 3, [30, 10, 20])
+    """
+
+    _is_random_access = True
+
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """The number of elements of one epoch."""
+
+    @overload
+    def __getitem__(self, index: slice) -> MapDataset[T]: ...
+
+    @overload
+    def __getitem__(self, index: int) -> T | None: ...
+
+    @abc.abstractmethod
+    def __getitem__(self, index: int | slice) -> Any:
+        """The element at `index`, of any epoch; or a slice of each epoch."""
+
+    def __iter__(self) -> DatasetIterator[T]:
+        return self.to_iter_dataset().__iter__()
+
+    def _derived(self, node: Any) -> MapDataset[Any]:
+        return NodeMapDataset(node)
+
+    @property
+    def _as_node(self) -> MapNode:
+        return map_node_of(self)  # type: ignore[no-any-return]
+
+    def shuffle(self, seed: int | None = None) -> MapDataset[T]:
+        """All elements in a random order, another one in every epoch.
+
+        Nothing is kept in memory, whatever the length. Without `seed` it is derived from `ds.seed(...)`.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(10).shuffle(seed=42))
+        [8, 6, 7, 9, 0, 5, 1, 2, 4, 3]
+        """
+        return self._derived(shuffle(self._as_node, seed))
+
+    def window_shuffle(self, window_size: int, *, seed: int) -> MapDataset[T]:
+        """Each `window_size` consecutive elements in a random order.
+
+        Choose a size that divides the length: the last window reaches into the next epoch otherwise.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(12).window_shuffle(4, seed=1))
+        [1, 2, 3, 0, 4, 7, 5, 6, 10, 11, 8, 9]
+        """
+        return self._derived(WindowShuffle(self._as_node, window_size, seed))
+
+    def slice(self, sl: slice | Sequence[int]) -> MapDataset[T]:
+        """The elements of a slice of each epoch, or those at the indices of a sequence.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(10).slice(slice(1, 8, 3))), list(grain.MapDataset.range(10)[7:])
+        ([1, 4, 7], [7, 8, 9])
+        >>> list(grain.MapDataset.range(10).slice([3, 1, 4]))
+        [3, 1, 4]
+        """
+        if isinstance(sl, slice):
+            return self._derived(slice_of(self._as_node, sl))
+        return self._derived(reindex(self._as_node, sl))
+
+    def repeat(self, num_epochs: int | None = None, *, reseed_each_epoch: bool = True) -> MapDataset[T]:
+        """`num_epochs` epochs as one, or endlessly many.
+
+        With `reseed_each_epoch=False` every epoch is like the first.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(4).shuffle(seed=3).repeat(2))
+        [2, 3, 0, 1, 1, 0, 2, 3]
+        """
+        return self._derived(repeat(self._as_node, num_epochs, reseed_each_epoch))
+
+    def to_iter_dataset(self, read_options: ReadOptions | None = None, *, allow_nones: bool = False) -> IterDataset[T]:
+        """The elements of one epoch as a stream, without those that are None (unless `allow_nones`).
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(3).to_iter_dataset())
+        [0, 1, 2]
+        """
+        return NodeIterDataset(to_iter(self._as_node, read_options, allow_nones))
+
+
+class NodeMapDataset(NodeDataset, MapDataset[T]):
+    """Random access made by the library."""
+
+    _node: MapNode
+
+    def __init__(self, node: MapNode) -> None:
+        self._node = node
+
+    def __len__(self) -> int:
+        return self._node.length
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.slice(index)
+        try:
+            plan = self._plan
+        except AttributeError:
+            plan = self._plan = random_access(self._node)
+        return at(plan, index)
+
+    _plan: RandomAccess
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_plan"}
+
+
+class SourceMapDataset(NodeMapDataset[Any]):
+    """`MapDataset.source(source)`."""
+
+    def __init__(self, source: Any) -> None:
+        super().__init__(Source(source))
+
+    @property
+    def paths(self) -> Any:
+        """The files of the source, where it says so."""
+        return getattr(self._node.source, "paths", [])  # type: ignore[attr-defined]

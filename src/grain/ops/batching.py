@@ -1,0 +1,224 @@
+"""Operators that join elements to batches, or batches to other batches."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from grain.arithmetic import divided, exact
+from grain.errors import add_place
+from grain.fields import Fields
+from grain.graph.naming import transform_name
+from grain.graph.node import IterNode, MapNode, Node, Parent, ancestors
+from grain.graph.specs import ShapeDtypeStruct
+from grain.plan.kinds import Group
+from grain.stacking import stacked
+from grain.trees import branch_of, map_structure
+
+BatchFunction = Callable[[Sequence[Any]], Any]
+
+
+class Batching(Node):
+    """What both kinds of batch share."""
+
+    parent: Any
+    batch_size: int
+    drop_remainder: bool
+    batch_fn: BatchFunction | None
+
+    @property
+    def parents(self) -> tuple[Any]:
+        return (self.parent,)
+
+    def add_place(self, error: Exception, index: int | None) -> None:
+        """Say in the error which batch failed."""
+        function = "" if self.batch_fn is None else f" with batch_fn {transform_name(self.batch_fn)}"
+        add_place(error, f"{self}{function}", index)
+
+    def element_spec(self, parent: Any) -> Any:
+        if self.batch_fn is None:
+            rows = self.batch_size if self.drop_remainder else None
+            return map_structure(lambda leaf: ShapeDtypeStruct((rows, *leaf.shape), leaf.dtype), parent)
+        function: Any = self.batch_fn
+        while isinstance(function, functools.partial):
+            function = function.func
+        if not hasattr(function, "output_spec"):
+            raise NotImplementedError(
+                "Element spec inference is not supported with custom batching functions, unless they have a method "
+                "`output_spec(input_spec, batch_size, drop_remainder)`."
+            )
+        return function.output_spec(parent, batch_size=self.batch_size, drop_remainder=self.drop_remainder)
+
+
+class MapBatch(Batching, MapNode):
+    """Batches of consecutive elements, each epoch by itself."""
+
+    parent_length: int
+    epoch_length: int
+
+    @property
+    def length(self) -> int:
+        return self.epoch_length
+
+    def extent(self, index: Any) -> tuple[Any, Any]:
+        """The first index of a batch in the parent, and how many there are."""
+        epoch, place = divided(exact(index, 2 * self.batch_size, 2 * self.parent_length), self.length)
+        start = place * self.batch_size
+        left = self.parent_length - start
+        count = np.minimum(left, self.batch_size) if isinstance(index, np.ndarray) else min(left, self.batch_size)
+        return start + epoch * self.parent_length, count
+
+    def lower(self, parent: Any) -> Group:
+        return Group(parent, self.extent, self.batch_fn, self.batch_size, self)
+
+    def add_place(self, error: Exception, index: int | None) -> None:
+        super().add_place(error, index)
+        if isinstance(error, ValueError):
+            error.add_note("If elements are missing (None), call `to_iter_dataset()` before `batch()` to skip them.")
+
+    def __str__(self) -> str:
+        return f"BatchMapDataset(batch_size={self.batch_size}, drop_remainder={self.drop_remainder})"
+
+
+class IterBatch(Batching, IterNode):
+    """Batches of consecutive elements."""
+
+    @property
+    def group_size(self) -> int:
+        return self.batch_size
+
+    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+        join, size, drop_remainder = self.batch_fn or stacked, self.batch_size, self.drop_remainder
+        elements = iter(parent)
+        while True:
+            values = list(islice(elements, size))
+            if not values or (drop_remainder and len(values) < size):
+                return
+            try:
+                batch = join(values)
+            except Exception as error:
+                self.add_place(error, None)
+                raise
+            yield batch
+
+    def get_next_index(self, state: Any, parent: Parent) -> int:
+        return -(-parent.get_next_index() // self.batch_size)
+
+    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
+        parent.set_next_index(index * self.batch_size)
+
+    def __str__(self) -> str:
+        return f"BatchIterDataset(batch_size={self.batch_size}, drop_remainder={self.drop_remainder})"
+
+
+def batch_node(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFunction | None) -> Node:
+    """`ds.batch(...)`."""
+    check_size(batch_size)
+    if not parent.is_random_access:
+        return IterBatch(parent, batch_size, drop_remainder, batch_fn)
+    for ancestor in ancestors(parent):
+        if ancestor.may_drop:
+            dropping = "filter" if ancestor.name.startswith("Filter") else ancestor.name
+            raise ValueError(
+                f"`MapDataset.batch` can not follow `MapDataset.{dropping}` because `{dropping}` can discard elements. "
+                "Convert the dataset with `to_iter_dataset()` before calling `batch`."
+            )
+    length = parent.length // batch_size if drop_remainder else math.ceil(parent.length / batch_size)
+    return MapBatch(parent, batch_size, drop_remainder, batch_fn, parent.length, length)
+
+
+def check_size(batch_size: int) -> None:
+    """Refuse batches of nothing."""
+    if batch_size <= 0:
+        raise ValueError(f"batch_size must be positive. Got {batch_size}.")
+
+
+class Rebatch(IterNode):
+    """Batches of another size, cut and joined along the first axis."""
+
+    parent: Any
+    batch_size: int
+    drop_remainder: bool
+    parent_field = "parent"
+
+    class State(Fields):
+        parent: Any
+        """Where the parent was before the batch that is being cut."""
+        batch_idx: int = 0
+        """How many of its rows have been handed out."""
+        _batch: Any = None
+        _is_positioned: bool = False
+
+    @property
+    def parents(self) -> tuple[Any]:
+        return (self.parent,)
+
+    def fresh(self, *parents: Parent) -> Any:
+        return self.State(parents[0].save(), _is_positioned=True)
+
+    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+        if not state._is_positioned:
+            handed_out, state._is_positioned = state.batch_idx, True
+            parent.restore(state.parent)
+            state._batch = self._next_batch(state, parent, iter(parent))
+            state.batch_idx = handed_out
+        batches = iter(parent)
+        while True:
+            pieces, missing = [], self.batch_size
+            while missing:
+                rows = _rows(state._batch)
+                if rows > state.batch_idx:
+                    stop = min(state.batch_idx + missing, rows)
+                    pieces.append(_cut(state._batch, state.batch_idx, stop))
+                    missing -= stop - state.batch_idx
+                    state.batch_idx = stop
+                    continue
+                state.parent = parent.save()
+                state._batch = self._next_batch(state, parent, batches)
+                if state._batch is None:
+                    break
+                state.batch_idx = 0
+            if not pieces or (missing and self.drop_remainder):
+                return
+            yield pieces[0] if len(pieces) == 1 else map_structure(lambda *parts: np.concatenate(parts), *pieces)
+
+    def _next_batch(self, state: Any, parent: Parent, batches: Iterator[Any]) -> Any:
+        """The parent's next batch, None at the end. If there is an error, that batch is passed over."""
+        try:
+            batch = next(batches, None)
+            if batch is not None and not _rows(batch):
+                raise ValueError("Rebatching with starting batch size of 0 is not supported.")
+        except Exception:
+            state.parent, state._batch, state.batch_idx = parent.save(), None, 0
+            raise
+        return batch
+
+    def element_spec(self, parent: Any) -> Any:
+        return map_structure(lambda leaf: ShapeDtypeStruct((self.batch_size, *leaf.shape[1:]), leaf.dtype), parent)
+
+    def __str__(self) -> str:
+        return f"RebatchIterDataset(batch_size={self.batch_size}, drop_remainder={self.drop_remainder})"
+
+
+def rebatch_node(parent: Any, batch_size: int, drop_remainder: bool) -> Rebatch:
+    """`ds.rebatch(...)`."""
+    check_size(batch_size)
+    return Rebatch(parent, batch_size, drop_remainder)
+
+
+def _rows(batch: Any) -> int:
+    """The length of the first leaf; 0 for no batch at all."""
+    while (branch := branch_of(batch)) is not None:
+        if not branch.children:
+            return 0
+        batch = branch.children[0]
+    return len(batch)
+
+
+def _cut(batch: Any, start: int, stop: int) -> Any:
+    return map_structure(lambda leaf: leaf[start:stop], batch)

@@ -1,0 +1,140 @@
+"""Operators with several parents, on random access: mixing, concatenating, selecting, zipping."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from grain.graph.node import MapNode
+from grain.plan.kinds import Gather, Join
+from grain.selection import Concatenation, Proportions, integer_weights
+from grain.transforms import DatasetSelectionMap
+
+
+class Combining(MapNode):
+    """An operator on several parents."""
+
+    components: tuple[MapNode, ...]
+
+    @property
+    def parents(self) -> tuple[MapNode, ...]:
+        return self.components
+
+    def element_spec(self, *parents: Any) -> Any:
+        return parents[0]
+
+    def __str__(self) -> str:
+        return f"MixedMapDataset[{len(self.components)} parents]"
+
+
+class Mix(Combining):
+    """Elements of all parents, in the proportions of their weights."""
+
+    weights: tuple[int, ...]
+    epoch_length: int
+
+    @property
+    def length(self) -> int:
+        return self.epoch_length
+
+    def lower(self, *parents: Any) -> Gather:
+        proportions = Proportions(self.weights)
+        return Gather(parents, proportions.pick, proportions.pick_array)
+
+    def __repr__(self) -> str:
+        lengths = [parent.length for parent in self.components]
+        selection = f"SelectionWithProportionsMap(proportions={self.weights}, length={self.length})"
+        return f"MixedMapDataset(parent_lengths={lengths}, selection_map={selection})"
+
+
+def mix(parents: Sequence[MapNode], weights: Sequence[float] | None) -> Mix:
+    """A mixture that ends when the first component would be used for a second time."""
+    if not parents:
+        raise ValueError("Cannot mix no datasets: `datasets` is empty.")
+    integers = (1,) * len(parents) if weights is None else integer_weights(weights)
+    check_weight_count(len(parents), len(integers))
+    empty = [f"{i} ({parent})" for i, parent in enumerate(parents) if not parent.length]
+    if empty:
+        raise ValueError(
+            "All datasets must have positive length for mixing, but dataset(s) at index "
+            f"{', '.join(empty)} have length 0."
+        )
+    total = sum(integers)
+    # In doubles and in just this form: lengths depend on the rounding.
+    length = min(int(min(p.length / (w / total) for p, w in zip(parents, integers, strict=True))), sys.maxsize)
+    return Mix(tuple(parents), integers, length)
+
+
+def check_weight_count(datasets: int, weights: int) -> None:
+    """Refuse weights that are not one for each dataset."""
+    if datasets != weights:
+        raise AssertionError(f"mix needs one weight for each dataset, got {weights} weights for {datasets} datasets.")
+
+
+class Concatenate(Combining):
+    """All of the first parent, then all of the second, and so on."""
+
+    concatenation: Concatenation
+
+    @property
+    def length(self) -> int:
+        return self.concatenation.length
+
+    def lower(self, *parents: Any) -> Gather:
+        return Gather(parents, self.concatenation.pick, self.concatenation.pick_array)
+
+
+def concatenate(parents: Sequence[MapNode]) -> Concatenate:
+    """`parents` one after the other."""
+    for parent in parents:
+        if parent.length >= sys.maxsize:
+            raise ValueError(f"Cannot concatenate infinite datasets. {parent} is infinite.")
+    return Concatenate(tuple(parents), Concatenation([parent.length for parent in parents]))
+
+
+class Select(Combining):
+    """What a user's map of indices says."""
+
+    selection_map: DatasetSelectionMap
+    epoch_length: int
+
+    @property
+    def length(self) -> int:
+        return self.epoch_length
+
+    def lower(self, *parents: Any) -> Gather:
+        return Gather(parents, self.selection_map.__getitem__, None)
+
+
+def select(parents: Sequence[MapNode], selection_map: DatasetSelectionMap) -> Select:
+    """Elements of `parents` as `selection_map` says."""
+    return Select(tuple(parents), selection_map, len(selection_map))
+
+
+class Zip(Combining):
+    """Tuples of the elements that the parents have at the same index."""
+
+    def lower(self, *parents: Any) -> Join:
+        return Join(parents)
+
+    def element_spec(self, *parents: Any) -> Any:
+        return parents
+
+    def __str__(self) -> str:
+        return f"ZipMapDataset(parents={self.components})"
+
+
+def zip_of(parents: Sequence[MapNode]) -> Zip:
+    """`parents` side by side."""
+    check_parents(parents)
+    lengths = [parent.length for parent in parents]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"All parents must have the same length. Got lengths {lengths}.")
+    return Zip(tuple(parents))
+
+
+def check_parents(parents: Sequence[Any]) -> None:
+    """Refuse to combine nothing."""
+    if not parents:
+        raise ValueError("At least one parent must be provided.")

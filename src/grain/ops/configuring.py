@@ -1,0 +1,105 @@
+"""Operators that change no element: seeds and options for the rest of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from grain.graph.node import IterNode, MapNode, Node, Parent
+from grain.ops.limiting import PassingOn
+from grain.options import DatasetOptions
+
+
+class MapSeed(MapNode):
+    """A seed for the random operators that follow."""
+
+    parent: MapNode
+    seed: int | None
+
+    @property
+    def parents(self) -> tuple[MapNode]:
+        return (self.parent,)
+
+    @property
+    def carried_seed(self) -> int | None:
+        return self.seed
+
+    def lower(self, parent: Any) -> Any:
+        return parent
+
+    def element_spec(self, parent: Any) -> Any:
+        return parent
+
+    def __str__(self) -> str:
+        return "WithOptionsMapDataset"
+
+
+class Transparent(PassingOn):
+    """A stream operator that leaves elements and state alone."""
+
+    is_one_to_one = True
+
+    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+        return iter(parent)
+
+    def get_next_index(self, state: Any, parent: Parent) -> int:
+        return parent.get_next_index()
+
+    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
+        parent.set_next_index(index)
+
+
+class IterSeed(Transparent):
+    """A seed for the random operators that follow."""
+
+    seed: int | None
+
+    @property
+    def carried_seed(self) -> int | None:
+        return self.seed
+
+    def __str__(self) -> str:
+        return "WithOptionsIterDataset"
+
+
+class WithOptions(Transparent):
+    """Options for the whole pipeline, before and after."""
+
+    options: DatasetOptions
+
+    def __str__(self) -> str:
+        return f"WithOptionsIterDataset(options={self.options})"
+
+
+class ThreadPrefetch(Transparent):
+    """Elements made ahead of time, by a thread of their own."""
+
+    prefetch_buffer_size: int
+
+    def __str__(self) -> str:
+        return f"ThreadPrefetchIterDataset(prefetch_buffer_size={self.prefetch_buffer_size})"
+
+
+def thread_prefetch(parent: IterNode, prefetch_buffer_size: int) -> ThreadPrefetch:
+    """`prefetch_buffer_size` elements of `parent` ahead."""
+    if prefetch_buffer_size < 0:
+        raise ValueError(f"`prefetch_buffer_size` must be greater than or equal to 0, got {prefetch_buffer_size}")
+    return ThreadPrefetch(parent, prefetch_buffer_size)
+
+
+def seed_node(parent: Any, seed: int | None) -> Node:
+    """`ds.seed(seed)`."""
+    return (MapSeed if parent.is_random_access else IterSeed)(parent, seed)
+
+
+def collected_options(last: Node) -> DatasetOptions:
+    """The options of a pipeline: where several operators set one, the last of them wins."""
+    options, waiting, seen = DatasetOptions(), [last], {id(last)}
+    for current in waiting:  # grows while it is gone through: nearest first
+        if isinstance(current, WithOptions):
+            options = options.merge(current.options)
+        for parent in current.parents:
+            if id(parent) not in seen:
+                seen.add(id(parent))
+                waiting.append(parent)
+    return options

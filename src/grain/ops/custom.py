@@ -1,0 +1,81 @@
+"""Users' own datasets as nodes: a source of the plan, or a stream that keeps its own state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from grain.graph.node import IterNode, MapNode, Node
+from grain.ops.reading import to_iter
+from grain.plan.kinds import Read
+from grain.plan.records import Items
+
+
+class CustomMap(MapNode):
+    """A user's subclass of MapDataset: asked for every index as it is."""
+
+    dataset: Any
+    is_opaque = True
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        return _parents_of(self.dataset)
+
+    @property
+    def length(self) -> int:
+        return len(self.dataset)
+
+    def lower(self, *parents: Any) -> Read:
+        return Read(Items(self.dataset))
+
+    def __str__(self) -> str:
+        return type(self.dataset).__name__
+
+
+class CustomIter(IterNode):
+    """A user's subclass of IterDataset: its iterator is run as it is."""
+
+    dataset: Any
+    is_opaque = True
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        return _parents_of(self.dataset)
+
+    def open(self) -> Iterator[Any]:
+        """A new iterator of the user's."""
+        iterator: Iterator[Any] = self.dataset.__iter__()
+        return iterator
+
+    def __str__(self) -> str:
+        return type(self.dataset).__name__
+
+
+def node_of(dataset: Any) -> Any:
+    """The node of a dataset; users' classes that were never initialised are welcome."""
+    try:
+        if dataset._wraps_node:
+            return dataset._node
+        return (CustomMap if dataset._is_random_access else CustomIter)(dataset)
+    except AttributeError:
+        raise TypeError(
+            f"Expected a MapDataset or an IterDataset, got {dataset!r} ({type(dataset).__name__})."
+        ) from None
+
+
+def map_node_of(dataset: Any) -> Any:
+    """The node of a MapDataset."""
+    held = node_of(dataset)
+    if not held.is_random_access:
+        raise TypeError(f"Expected a MapDataset, got {held}: a stream has no random access.")
+    return held
+
+
+def iter_node_of(dataset: Any) -> Any:
+    """The node of an IterDataset, or of the stream of a MapDataset."""
+    held = node_of(dataset)
+    return to_iter(held) if held.is_random_access else held
+
+
+def _parents_of(dataset: Any) -> tuple[Node, ...]:
+    return tuple(node_of(parent) for parent in getattr(dataset, "_parents", ()))

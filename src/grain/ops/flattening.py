@@ -1,0 +1,118 @@
+"""Operators that make several elements of one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from grain.fields import Fields
+from grain.graph.node import IterNode, MapNode, Node, Parent
+from grain.ops.transforming import Function, Transforming
+from grain.plan.kinds import ElementStep, IndexStep
+
+
+class MapFlatMap(Transforming, MapNode):
+    """`max_fan_out` places for each element of the parent; what is not filled is None."""
+
+    title = "FlatMapMapDataset"
+    may_drop = True
+
+    @property
+    def fan_out(self) -> int:
+        return self.function.transform.max_fan_out  # type: ignore[no-any-return]
+
+    @property
+    def length(self) -> int:
+        length = self.parent.length
+        return sys.maxsize if length >= sys.maxsize / self.fan_out else length * self.fan_out
+
+    def index(self, index: Any) -> Any:
+        return index // self.fan_out
+
+    def item(self, element: Any, index: int) -> Any:
+        """What stands at `index`, given the parent's element there."""
+        items = self.function.call(element)
+        if not isinstance(items, Sequence):
+            items = list(items)
+        if len(items) > self.fan_out:
+            raise ValueError(
+                "The user-provided FlatMapTransform has a split that exceeds specified max fan-out size. "
+                f"{self.function.name} returned {len(items)} items, its max_fan_out is {self.fan_out}: "
+                "raise max_fan_out, or return fewer."
+            )
+        place = index % self.fan_out
+        return items[place] if place < len(items) else None
+
+    def lower(self, parent: Any) -> Any:
+        return parent.then(IndexStep(self.index), ElementStep(self.item, self, indexed=True))
+
+    def element_spec(self, parent: Any) -> Any:
+        return Node.element_spec(self, parent)
+
+
+class IterFlatMap(Transforming, IterNode):
+    """All items made of each element, one after the other."""
+
+    title = "FlatMapIterDataset"
+    parent_field = "parent"
+
+    class State(Fields):
+        parent: Any
+        """Where the parent was before the element whose items are being handed out."""
+        next_index_in_buffer: int = 0
+        _items: Sequence[Any] | None = None
+
+    def fresh(self, *parents: Parent) -> Any:
+        return self.State(parents[0].save(), 0, ())
+
+    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+        if state._items is None:
+            self._resume(state, parent)
+        elements = iter(parent)
+        while True:
+            items = state._items
+            while state.next_index_in_buffer < len(items):
+                state.next_index_in_buffer += 1
+                yield items[state.next_index_in_buffer - 1]
+            state.parent = parent.save()
+            items = self._expanded(state, parent, elements)
+            if items is None:
+                return
+            state._items, state.next_index_in_buffer = items, 0
+
+    def _resume(self, state: Any, parent: Parent) -> None:
+        """Read the element again of which items are left."""
+        handed_out = state.next_index_in_buffer
+        parent.restore(state.parent)
+        state._items = self._expanded(state, parent, iter(parent)) or ()
+        state.next_index_in_buffer = handed_out if state._items else 0
+
+    def _expanded(self, state: Any, parent: Parent, elements: Iterator[Any]) -> Sequence[Any] | None:
+        """The items of the next element; None at the end. If there is an error, that element is passed over."""
+        try:
+            element = next(elements)
+        except StopIteration:
+            return None
+        except Exception:
+            self._pass_over(state, parent)
+            raise
+        try:
+            items: Sequence[Any] = self.function.call(element)
+            len(items)
+        except Exception as error:
+            self.add_place(error, parent.element_index)
+            self._pass_over(state, parent)
+            raise
+        return items
+
+    def _pass_over(self, state: Any, parent: Parent) -> None:
+        state.parent, state._items, state.next_index_in_buffer = parent.save(), (), 0
+
+    def element_spec(self, parent: Any) -> Any:
+        return Node.element_spec(self, parent)
+
+
+def flat_map_node(parent: Node, transform: Any) -> Node:
+    """`ds.flat_map(transform)`."""
+    return (MapFlatMap if parent.is_random_access else IterFlatMap)(parent, Function(transform, "flat_map"))

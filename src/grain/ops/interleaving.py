@@ -1,0 +1,149 @@
+"""Reading several datasets in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from grain.fields import Fields
+from grain.graph.node import IterNode, copied, required
+from grain.graph.specs import element_spec
+from grain.ops.custom import iter_node_of, node_of
+
+_END = object()
+_FIELDS = (
+    "next_index_in_cycle",
+    "next_index_in_datasets",
+    "iterators_in_use_indices",
+    "iterators_in_use_states",
+    "exhausted",
+    "future_states",
+)
+
+
+class Slot(Fields):
+    """One of the places that take turns: the dataset there, and its stream while it lasts."""
+
+    dataset: int
+    stream: Any = None
+    last_state: Any = None
+    """Where the stream was after its last element."""
+    is_random_access: bool = False
+    """Whether it is a MapDataset, of which what was dropped after the last element counts too."""
+
+
+class Interleave(IterNode):
+    """One element of each of `cycle_length` datasets in turn; one that has ended gives its place to the next."""
+
+    datasets: Any
+    """A sequence of datasets, or a MapDataset that makes them."""
+    cycle_length: int
+    num_make_iter_threads: int
+    make_iter_buffer_size: int
+    iter_buffer_size: int
+    opens_streams = True
+
+    class State(Fields):
+        open: Callable[[IterNode], Any]
+        """Runs a dataset; the stream starts at its beginning."""
+        slots: list[Slot]
+        turn: int
+        next_dataset: int
+        future_states: dict[int, Any]
+
+    def fresh_with(self, open_stream: Callable[[IterNode], Any]) -> Any:
+        """The state at the start; datasets are opened with `open_stream`."""
+        count = min(self.cycle_length, len(self.datasets))
+        return self.State(open_stream, [Slot(position) for position in range(count)], 0, 0, {})
+
+    def run(self, state: Any) -> Iterator[Any]:
+        if not state.slots:
+            return
+        while True:
+            slot = state.slots[state.turn]
+            if slot.stream is not None:
+                element = next(iter(slot.stream), _END)
+                state.turn = (state.turn + 1) % len(state.slots)
+                if element is not _END:
+                    slot.last_state = slot.stream.save()
+                    yield element
+                else:
+                    if slot.is_random_access:
+                        slot.last_state = slot.stream.save()
+                    slot.stream = None
+            elif not self._open_next(state, slot):
+                if all(other.stream is None for other in state.slots):
+                    return
+                state.turn = (state.turn + 1) % len(state.slots)
+
+    def _open_next(self, state: Any, slot: Slot) -> bool:
+        """Put the next dataset in `slot`; False where there is none. Missing ones (None) are passed over."""
+        while state.next_dataset < len(self.datasets):
+            position = state.next_dataset
+            state.next_dataset += 1
+            if self._fill(state, slot, position):
+                if position in state.future_states:
+                    slot.stream.restore(state.future_states.pop(position))
+                slot.last_state = slot.stream.save()
+                return True
+        return False
+
+    def _fill(self, state: Any, slot: Slot, position: int) -> bool:
+        """Open dataset number `position` in `slot`; False where it is missing."""
+        dataset = self.datasets[position]
+        if dataset is None:
+            return False
+        slot.dataset, slot.stream = position, state.open(iter_node_of(dataset))
+        slot.is_random_access = node_of(dataset).is_random_access
+        return True
+
+    def save(self, state: Any, parents: Sequence[Any]) -> dict[str, Any]:
+        """All slots with the states of their streams. Slots that were never used are opened: the layout is constant."""
+        for slot in state.slots:
+            if slot.stream is None and slot.last_state is None:
+                self._open_next(state, slot)
+        return {
+            "next_index_in_cycle": state.turn,
+            "next_index_in_datasets": state.next_dataset,
+            "iterators_in_use_indices": [slot.dataset for slot in state.slots],
+            "iterators_in_use_states": [
+                copied(slot.last_state) if slot.stream is None else slot.stream.save() for slot in state.slots
+            ],
+            "exhausted": [int(slot.stream is None) for slot in state.slots],
+            "future_states": dict(state.future_states),
+        }
+
+    def load_with(self, state: Any, saved: Any) -> Any:
+        """The saved state; datasets are opened anew."""
+        saved = {"future_states": {}, **saved} if isinstance(saved, dict) else saved
+        saved = required(saved, _FIELDS, self)
+        loaded = self.State(
+            state.open,
+            [],
+            saved["next_index_in_cycle"],
+            saved["next_index_in_datasets"],
+            {int(key): value for key, value in saved["future_states"].items()},
+        )
+        positions, states = saved["iterators_in_use_indices"], saved["iterators_in_use_states"]
+        for position, stream_state, ended in zip(positions, states, saved["exhausted"], strict=True):
+            slot = Slot(position, None, stream_state)
+            if stream_state is not None and not ended:
+                self._fill(loaded, slot, position)
+                slot.stream.restore(stream_state)
+            loaded.slots.append(slot)
+        if len(loaded.slots) != len(state.slots):
+            raise ValueError(
+                f"The state is of an interleaving of {len(loaded.slots)} datasets at a time, this one has "
+                f"{len(state.slots)}: restore it with the same datasets and cycle_length (or number of workers)."
+            )
+        return loaded
+
+    def streams(self, state: Any) -> list[Any]:
+        """The streams that are open."""
+        return [slot.stream for slot in state.slots if slot.stream is not None]
+
+    def element_spec(self) -> Any:
+        return element_spec(node_of(self.datasets[0]))
+
+    def __str__(self) -> str:
+        return f"InterleaveIterDataset([{len(self.datasets)} datasets], cycle_length={self.cycle_length})"

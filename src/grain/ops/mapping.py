@@ -1,0 +1,195 @@
+"""Operators that change or drop single elements, on random access and on streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from grain.fields import Fields
+from grain.graph.node import IterNode, MapNode, Node, Parent
+from grain.graph.seeds import required_seed
+from grain.ops.reading import WINDOW, check_dropped
+from grain.ops.transforming import Function, Transforming
+from grain.plan.kinds import ElementStep
+from grain.rng import RngPool
+
+
+class MapMap(Transforming, MapNode):
+    """A function of each element."""
+
+    title = "MapMapDataset"
+
+    def lower(self, parent: Any) -> Any:
+        return parent.then(ElementStep(self.function.call, self))
+
+
+class MapMapWithIndex(Transforming, MapNode):
+    """A function of each element and its index."""
+
+    title = "MapWithIndexMapDataset"
+
+    def lower(self, parent: Any) -> Any:
+        function = self.function.call
+        return parent.then(ElementStep(lambda element, index: function(index, element), self, indexed=True))
+
+
+class MapRandomMap(Transforming, MapNode):
+    """A function of each element and a random generator of its own."""
+
+    seed: int
+    title = "RandomMapMapDataset"
+
+    def lower(self, parent: Any) -> Any:
+        return parent.then(ElementStep(RngPool(self.seed).caller(self.function.call), self, indexed=True))
+
+
+class MapFilter(Transforming, MapNode):
+    """The elements for which a function is true; None in place of the others."""
+
+    title = "FilterMapDataset"
+    may_drop = True
+
+    def lower(self, parent: Any) -> Any:
+        return parent.then(ElementStep(self.function.call, self, keeps=True))
+
+    def element_spec(self, parent: Any) -> Any:
+        return parent
+
+
+class IterMap(Transforming, IterNode):
+    """A function of each element."""
+
+    title = "MapIterDataset"
+    is_one_to_one = True
+
+    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+        function = self.function.call
+        for element in parent:
+            if element is not None:
+                try:
+                    element = function(element)
+                except Exception as error:
+                    self.add_place(error, parent.element_index)
+                    raise
+            yield element
+
+    def get_next_index(self, state: Any, parent: Parent) -> int:
+        return parent.get_next_index()
+
+    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
+        parent.set_next_index(index)
+
+
+class _Counting(Transforming, IterNode):
+    """An operator whose function gets something that depends on how many elements there were before."""
+
+    is_one_to_one = True
+    counter: ClassVar[str]
+
+    def caller(self, parent: Parent) -> Callable[[Any, int], Any]:
+        """(element, number of elements before it) -> element."""
+        raise NotImplementedError
+
+    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+        name, call = self.counter, self.caller(parent)
+        for element in parent:
+            count = getattr(state, name)
+            setattr(state, name, count + 1)
+            if element is not None:
+                try:
+                    element = call(element, count)
+                except Exception as error:
+                    self.add_place(error, parent.element_index)
+                    raise
+            yield element
+
+    def get_next_index(self, state: Any, parent: Parent) -> int:
+        return int(getattr(state, self.counter))
+
+    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
+        parent.set_next_index(index)
+        setattr(state, self.counter, index)
+
+
+class IterMapWithIndex(_Counting):
+    """A function of each element and the number of those before it."""
+
+    title = "MapWithIndexIterDataset"
+    counter = "counter"
+
+    class State(Fields):
+        counter: int = 0
+
+    def caller(self, parent: Parent) -> Callable[[Any, int], Any]:
+        function = self.function.call
+        return lambda element, count: function(count, element)
+
+
+class IterRandomMap(_Counting):
+    """A function of each element and a random generator of its own."""
+
+    seed: int
+    title = "RandomMapIterDataset"
+    counter = "index_for_rng"
+
+    class State(Fields):
+        index_for_rng: int = 0
+
+    def caller(self, parent: Parent) -> Callable[[Any, int], Any]:
+        call = RngPool(self.seed).caller(self.function.call)
+        worker, workers = parent.context.mp_context.process_index, parent.context.mp_context.process_count
+        return call if workers == 1 else lambda element, count: call(element, worker + count * workers)
+
+
+class IterFilter(Transforming, IterNode):
+    """The elements for which a function is true."""
+
+    title = "FilterIterDataset"
+
+    class State(Fields):
+        _seen: int = 0
+        _dropped: int = 0
+
+    def load(self, state: Any, fields: dict[str, Any]) -> Any:
+        return state
+
+    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+        function = self.function.call
+        for element in parent:
+            try:
+                is_kept = function(element)
+            except Exception as error:
+                self.add_place(error, parent.element_index)
+                raise
+            state._seen += 1
+            state._dropped += not is_kept
+            if state._seen == WINDOW:
+                dropped, state._seen, state._dropped = state._dropped, 0, 0
+                check_dropped(dropped, self, parent.context)
+            if is_kept:
+                yield element
+
+    def element_spec(self, parent: Any) -> Any:
+        return parent
+
+
+def map_node(parent: Node, transform: Any) -> Node:
+    """`ds.map(transform)`."""
+    return (MapMap if parent.is_random_access else IterMap)(parent, Function(transform, "map"))
+
+
+def map_with_index_node(parent: Node, transform: Any) -> Node:
+    """`ds.map_with_index(transform)`."""
+    kind = MapMapWithIndex if parent.is_random_access else IterMapWithIndex
+    return kind(parent, Function(transform, "map_with_index"))
+
+
+def random_map_node(parent: Node, transform: Any, seed: int | None) -> Node:
+    """`ds.random_map(transform, seed=seed)`."""
+    seed = required_seed(seed, (parent,), "random_map")
+    return (MapRandomMap if parent.is_random_access else IterRandomMap)(parent, Function(transform, "random_map"), seed)
+
+
+def filter_node(parent: Node, transform: Any) -> Node:
+    """`ds.filter(transform)`."""
+    return (MapFilter if parent.is_random_access else IterFilter)(parent, Function(transform, "filter"))

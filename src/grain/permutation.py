@@ -1,0 +1,280 @@
+"""A keyed permutation of 0..max_index: what every shuffle is made of.
+
+A balanced Feistel cipher with SIMON's round function permutes a power-of-two block that covers the range; values that
+fall outside are encrypted again until they land inside (cycle walking). Any value can be computed by itself, so a
+shuffle of 10**12 indices needs no memory. Keys come from C++'s `std::seed_seq` recurrence.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from array import array
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from grain.arithmetic import IndexArray
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+_WORD = 0xFFFFFFFF
+# Up to here one pass over the smallest block (2**16 values) gives the whole permutation: cheaper than walking, in
+# which a range of ten indices takes 6,500 encryptions an index.
+_WHOLE_BLOCK = 1 << 16
+# Below this size a single index is answered from the whole permutation, above it by walking.
+_SCALAR_TABLE = 1 << 12
+# So many encryptions cost as much as the whole permutation.
+_WORTH_A_TABLE = 3000
+# From this size on, indices with different seeds are walked together; below it walks are too long.
+_WALKED_TOGETHER = 256
+# So few values are walked faster one by one than as an array.
+_FEW = 24
+# The round function of words up to this width is kept as a table.
+_TABLE_BITS = 16
+
+
+def index_shuffle(index: SupportsIndex, max_index: SupportsIndex, seed: SupportsIndex, rounds: SupportsIndex) -> int:
+    """Where `index` goes in the permutation of 0..`max_index` that belongs to `seed`.
+
+    >>> [index_shuffle(i, max_index=5, seed=42, rounds=4) for i in range(6)]
+    [4, 1, 2, 3, 0, 5]
+    """
+    index, max_index = _integer("index", index, -(2**63), 2**63), _integer("max_index", max_index, -(2**63), 2**63)
+    seed, rounds = _integer("seed", seed, 0, 2**32), _integer("rounds", rounds, 0, 2**32)
+    if rounds < 4 or rounds % 2 or rounds > 1024:
+        raise ValueError(f"rounds must be an even integer between 4 and 1024, but got rounds = {rounds}")
+    if index < 0 or index > max_index:
+        raise ValueError(f"index must be in [0, max_index], but got index = {index} and max_index = {max_index}")
+    return permuted(index, max_index + 1, seed, rounds)
+
+
+def permuted(index: int, count: int, seed: int, rounds: int = 4) -> int:
+    """`index_shuffle` without its checks, for an index in 0..count-1."""
+    cipher = _cipher(count, seed, rounds)
+    if count < _SCALAR_TABLE:
+        if cipher.table is not None:
+            return cipher.table[index]
+        cipher.work += _WHOLE_BLOCK // count
+        if cipher.work > _WORTH_A_TABLE:
+            cipher.table = array("H", _permutation.__wrapped__(count, seed, rounds).astype(np.uint16))
+    bits, keys, mixed = cipher.bits, cipher.keys, cipher.mixed
+    if index >> 2 * bits:
+        return index
+    mask = (1 << bits) - 1
+    while True:
+        left, right = index >> bits, index & mask
+        for key_left, key_right in keys:
+            left ^= mixed[right] ^ key_left
+            right ^= mixed[left] ^ key_right
+        index = left << bits | right
+        if index < count:
+            return index
+
+
+def permuted_array(indices: IndexArray, count: int, seed: int, rounds: int = 4) -> npt.NDArray[np.int64]:
+    """`permuted` of a whole array of indices, each in 0..count-1."""
+    if count <= _WHOLE_BLOCK:
+        return _permutation(count, seed, rounds)[indices.astype(np.int64, copy=False)]
+    values = indices.astype(np.int64)
+    bits = _word_bits(count)
+    if count - 1 >> 2 * bits:  # see `_word_bits`: what the block cannot hold stays where it is
+        inside = np.flatnonzero(values >> 2 * bits == 0)
+        walked = values[inside]
+    else:
+        inside, walked = None, values
+    walked = _encrypted(walked, bits, seed, rounds)
+    unsigned = walked.view(np.uint64)  # a block of 64 bits uses the sign
+    outside = np.flatnonzero(unsigned >= count)
+    while outside.size > _FEW:
+        walked[outside] = _encrypted(walked[outside], bits, seed, rounds)
+        outside = outside[unsigned[outside] >= count]
+    for position in outside.tolist():
+        walked[position] = permuted(int(unsigned[position]), count, seed, rounds)
+    if inside is None:
+        return walked
+    values[inside] = walked
+    return values
+
+
+def _integer(name: str, value: Any, low: int, high: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"index_shuffle: {name} must be an integer, got {value!r} ({type(value).__name__})") from None
+    if not low <= number < high:
+        raise TypeError(f"index_shuffle: {name} must be in [{low}, {high}), got {number}")
+    return number
+
+
+def _word_bits(count: int) -> int:
+    """Half the width of the block for `count` values, in bits.
+
+    The width is that of log2(count - 1), rounded as a double: for 2**16 + 1, 2**18 + 1, … values the block is one value
+    short. Results depend on it, so it stays; the values beyond the block keep their places, which leaves a permutation.
+    """
+    width = math.ceil(math.log2(count - 1)) if count > 1 else 0
+    return max(width + width % 2, 16) // 2
+
+
+def _key_words(seed: Any, count: int) -> list[Any]:
+    """`count` words of `std::seed_seq{seed}`; arrays of them for an array of seeds."""
+    words: list[Any] = [0x8B8B8B8B] * count
+    t = 11 if count >= 623 else 7 if count >= 68 else 5 if count >= 39 else 3 if count >= 7 else (count - 1) // 2
+    p = (count - t) // 2
+    q = p + t
+    for k in range(count):
+        mixed = words[k] ^ words[(k + p) % count] ^ words[k - 1]
+        first = 1664525 * (mixed ^ mixed >> 27) & _WORD
+        second = first + (1 if k == 0 else k + seed if k == 1 else k) & _WORD
+        words[(k + p) % count] = words[(k + p) % count] + first & _WORD
+        words[(k + q) % count] = words[(k + q) % count] + second & _WORD
+        words[k] = second
+    for k in range(count):
+        mixed = words[k] + words[(k + p) % count] + words[k - 1] & _WORD
+        third = 1566083941 * (mixed ^ mixed >> 27) & _WORD
+        fourth = third - k & _WORD
+        words[(k + p) % count] = words[(k + p) % count] ^ third
+        words[(k + q) % count] = words[(k + q) % count] ^ fourth
+        words[k] = fourth
+    return words
+
+
+@lru_cache(maxsize=1024)
+def _keys(seed: int, rounds: int, bits: int) -> tuple[tuple[int, int], ...]:
+    mask = (1 << bits) - 1
+    words = [word & mask for word in _key_words(seed, rounds)]
+    return tuple(zip(words[::2], words[1::2], strict=True))
+
+
+class _Cipher:
+    """What `permuted` needs for one seed: half the block's width, the keys, and the round function as a table.
+
+    A small range gets a table of the whole permutation once as much work as making one has gone into single indices.
+    """
+
+    def __init__(self, count: int, seed: int, rounds: int) -> None:
+        self.bits = _word_bits(count)
+        self.keys = _keys(seed, rounds, self.bits)
+        self.mixed: Any = _MixedWords(self.bits) if self.bits > _TABLE_BITS else _mixed_words(self.bits)
+        self.table: array[int] | None = None
+        self.work = 0
+
+
+_cipher = lru_cache(maxsize=1 << 14)(_Cipher)
+
+
+def permuted_each(indices: IndexArray, counts: IndexArray, seeds: IndexArray) -> npt.NDArray[np.int64]:
+    """`permuted` of many indices, each with its own count and seed."""
+    values = indices.astype(np.int64)
+    for count in np.unique(counts).tolist():
+        here = np.flatnonzero(counts == count)
+        if count < _WALKED_TOGETHER:
+            for seed in np.unique(seeds[here]).tolist():
+                chosen = here[seeds[here] == seed]
+                values[chosen] = permuted_array(values[chosen], count, seed)
+            continue
+        bits = _word_bits(count)
+        here = here[values[here] >> 2 * bits == 0]
+        keys = [word & (1 << bits) - 1 for word in _key_words(seeds[here], 4)]
+        while here.size:
+            walked = _encrypted_with(values[here], bits, ((keys[0], keys[1]), (keys[2], keys[3])))
+            values[here] = walked
+            outside = np.flatnonzero(walked.view(np.uint64) >= count)
+            here, keys = here[outside], [key[outside] for key in keys]
+    return values
+
+
+def _encrypted(values: npt.NDArray[np.int64], bits: int, seed: int, rounds: int) -> npt.NDArray[np.int64]:
+    """One encryption of every value."""
+    return _encrypted_with(values, bits, _keys(seed, rounds, bits))
+
+
+def _encrypted_with(values: npt.NDArray[np.int64], bits: int, keys: Any) -> npt.NDArray[np.int64]:
+    mask = (1 << bits) - 1
+    left, right = values >> bits & mask, values & mask
+    for key_left, key_right in keys:
+        left ^= _mixed(right, bits)
+        left ^= key_left
+        right ^= _mixed(left, bits)
+        right ^= key_right
+    left <<= bits
+    left |= right
+    return left
+
+
+def _mixed(words: npt.NDArray[np.int64], bits: int) -> Any:
+    return _mixed_table(bits)[words] if bits <= _TABLE_BITS else _round_function(words, bits)
+
+
+def _round_function(words: Any, bits: int) -> Any:
+    """(x <<< 1 & x <<< 8) ^ x <<< 2, of words of `bits` bits."""
+    one, eight, two = [(words << by | words >> bits - by) for by in (1, 8, 2)]
+    return (one & eight ^ two) & (1 << bits) - 1
+
+
+@cache
+def _mixed_table(bits: int) -> npt.NDArray[np.uint16]:
+    return _round_function(np.arange(1 << bits), bits).astype(np.uint16)  # type: ignore[no-any-return]
+
+
+@cache
+def _mixed_words(bits: int) -> array[int]:
+    """The same for single words: looking one up in a NumPy array is slower."""
+    return array("H", _mixed_table(bits))
+
+
+class _MixedWords:
+    """The round function of words that are too wide for a table, looking like one."""
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+
+    def __getitem__(self, word: int) -> int:
+        return _round_function(word, self._bits)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=16)
+def _permutation(count: int, seed: int, rounds: int) -> npt.NDArray[np.int64]:
+    """The whole permutation of a small range: where each value lands when encrypted until it is below `count` again.
+
+    Long walks are shortened twice: first every eighth value is a stop, then walks between stops double at each pass.
+    """
+    step = _whole_block(seed, rounds)
+    stops, is_stop, place = _stops(count)
+    ends = step[stops]
+    walking = np.flatnonzero(~is_stop[ends])
+    while walking.size:
+        ends[walking] = moved = step[ends[walking]]
+        walking = walking[~is_stop[moved]]
+    hop = place[ends]
+    values = hop[:count].copy()
+    hop[:count] = np.arange(count)
+    while (values >= count).any():
+        values = hop[values]
+        hop = hop[hop]
+    values.flags.writeable = False
+    return values
+
+
+def _whole_block(seed: int, rounds: int) -> npt.NDArray[np.uint16]:
+    """The encryption of all of the smallest block."""
+    words = np.arange(256, dtype=np.uint8)
+    left, right = words.repeat(256), np.tile(words, 256)
+    for key_left, key_right in _keys(seed, rounds, 8):
+        left ^= _round_function(right, 8)
+        left ^= np.uint8(key_left)
+        right ^= _round_function(left, 8)
+        right ^= np.uint8(key_right)
+    return left.astype(np.uint16) << np.uint16(8) | right
+
+
+@lru_cache(maxsize=16)
+def _stops(count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """The stops for `count` values: as a list, as flags, and their places in the list."""
+    values = np.arange(_WHOLE_BLOCK)
+    is_stop = (values < count) | (values % 8 == 0)
+    return np.flatnonzero(is_stop), is_stop, np.cumsum(is_stop) - 1

@@ -1,0 +1,69 @@
+"""Where a plan's records come from: by index one by one, many at once, or as a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from grain.arithmetic import IndexArray
+from grain.stacking import stacked
+
+
+class Indices:
+    """The index itself is the record."""
+
+    name = "range"
+
+    def one(self, index: Any) -> Any:
+        return index
+
+    def column(self, indices: IndexArray) -> Any:
+        return stacked(indices.tolist()) if indices.dtype == object else indices.copy()
+
+
+class Items:
+    """`source[index]`."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    @property
+    def name(self) -> str:
+        return f"{type(self.source).__name__}.__getitem__"
+
+    def one(self, index: Any) -> Any:
+        return self.source[index]
+
+
+class Batches(Items):
+    """A source that reads many records in one call of `__getitems__`."""
+
+    def many(self, indices: list[int]) -> Sequence[Any]:
+        records: Sequence[Any] = self.source.__getitems__(indices)
+        if len(records) != len(indices):
+            raise ValueError(
+                f"{type(self.source).__name__}.__getitems__ was asked for {len(indices)} records and returned "
+                f"{len(records)}: it must return one for each index, in their order."
+            )
+        return records
+
+
+class Rows(Items):
+    """An array of numbers: a batch of rows is one gather."""
+
+    def column(self, indices: IndexArray) -> Any:
+        return self.source.take(indices.astype(np.int64, copy=False), axis=0)
+
+
+Records: TypeAlias = Indices | Items
+
+
+def records_of(source: Any) -> Items:
+    """How to read `source`."""
+    if type(source) is np.ndarray and source.ndim and source.dtype.kind in "biufc" and source.dtype.isnative:
+        return Rows(source)
+    if hasattr(type(source), "__getitems__"):
+        return Batches(source)
+    return Items(source)

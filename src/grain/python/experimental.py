@@ -1,0 +1,3 @@
+"""`grain.experimental`, for programs that import it from here."""
+
+from grain.experimental import *  # noqa: F403

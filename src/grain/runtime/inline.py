@@ -1,0 +1,388 @@
+"""The inline back end: a plan run by whoever asks for elements, when they ask.
+
+Index arithmetic is done ahead in blocks, on arrays; users' functions and sources are called element by element, or,
+within a batch, batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from operator import length_hint
+from typing import Any
+
+import numpy as np
+
+from grain.arithmetic import IndexArray
+from grain.errors import add_place
+from grain.graph.node import Context
+from grain.plan.kinds import Boundary, Gather, Group, IndexStep, Join, RandomAccess, Read
+from grain.plan.records import Batches, Indices
+from grain.stacking import stacked
+
+# Blocks grow from one index, so that going to a place is cheap, to many, so that going on is.
+_BLOCK_SIZES = (1, 32, 1024, 4096)
+# Children of a Gather that get fewer indices of a block than this are asked one by one.
+_WORTH_A_BLOCK = 8
+
+
+def at(plan: RandomAccess, index: Any) -> Any:
+    """The element at one index."""
+    below, indices = index, []
+    for function in plan.descent:
+        if function is not None:
+            below = function(below)
+        else:
+            indices.append(below)
+    element = _record(plan, below) if type(plan) is Read else _origin_at(plan, below)
+    for number, step in enumerate(plan.ascent):
+        if element is None:
+            return None
+        try:
+            result = step.function(element, indices.pop()) if step.indexed else step.function(element)
+        except Exception as error:
+            _add_place(error, plan, number, index)
+            raise
+        element = result if not step.keeps else element if result else None
+    return element
+
+
+def _add_place(error: Exception, plan: RandomAccess, failed: int, index: Any) -> None:
+    """Name the operator of element step `failed`, and the index of the element there, which is `index` at the top."""
+    operator = plan.ascent[failed].operator
+    for step in reversed(plan.steps):
+        if isinstance(step, IndexStep):
+            index = step.function(index)
+        elif step.operator is operator:
+            break
+    operator.add_place(error, index)
+
+
+def _record(plan: Read, index: Any) -> Any:
+    try:
+        return plan.records.one(index)
+    except Exception as error:
+        add_place(error, plan.records.name, index)
+        raise
+
+
+def _origin_at(plan: RandomAccess, index: Any) -> Any:
+    if type(plan) is Gather:
+        child, below = plan.pick(index)
+        try:
+            return at(plan.children[child], below)
+        except Exception as error:
+            _note_child(error, child)
+            raise
+    if type(plan) is Join:
+        return tuple(at(child, index) for child in plan.children)
+    assert type(plan) is Group
+    return next(_GroupOrigin(plan, np.array([index])).elements(0, None))
+
+
+def _joined(plan: Group, values: list[Any], index: Any) -> Any:
+    try:
+        return stacked(values) if plan.join is None else plan.join(values)
+    except Exception as error:
+        plan.operator.add_place(error, index)
+        raise
+
+
+def _note_child(error: Exception, child: int) -> None:
+    error.add_note(f"Exception caught while processing dataset @ dataset_index={child},")
+
+
+class Reads:
+    """How many records are asked of a source together, time after time, and whether one of these reads has failed."""
+
+    def __init__(self, counts: Sequence[int], whole: Reads | None = None) -> None:
+        self.counts, self.whole, self.has_failed = counts, whole or self, False
+
+    def share(self, is_mine: IndexArray) -> Reads:
+        """The part of each read that falls to a child."""
+        starts = np.minimum(np.cumsum([0, *self.counts[:-1]]), is_mine.size)
+        return Reads(np.add.reduceat(np.r_[is_mine, False].astype(int), starts).tolist(), self.whole)
+
+
+class Block:
+    """The elements at an array of indices, with the arithmetic done and nothing read yet."""
+
+    def __init__(self, plan: RandomAccess, indices: IndexArray) -> None:
+        self._plan, self._indices = plan, indices
+        steps: list[tuple[Any, list[int] | None, bool]] = []
+        for step in reversed(plan.steps):
+            if isinstance(step, IndexStep):
+                indices = step.function(indices)
+            else:
+                steps.append((step.function, indices.tolist() if step.indexed else None, step.keeps))
+        self._steps = steps[::-1]
+        self._origin = _ORIGINS[type(plan)](plan, indices)
+
+    @property
+    def column(self) -> Any:
+        """A function that gives a batch of rows from first to last, where they need not be made one by one."""
+        return None if self._steps else self._origin.column
+
+    def elements(self, start: int = 0, reads: Reads | None = None) -> Iterator[Any]:
+        """The elements from position `start` on; `reads`: which of them to ask for together."""
+        origin: Iterator[Any] = self._origin.elements(start, reads)
+        if not self._steps:
+            return origin
+        if any(indices is not None or keeps for _, indices, keeps in self._steps):
+            return self._made(origin, start)
+        return self._mapped(origin, start)
+
+    def _mapped(self, origin: Iterator[Any], position: int) -> Iterator[Any]:
+        """As `_made`, for what is most common: functions of the element alone."""
+        functions = [function for function, _, _ in self._steps]
+        for element in origin:
+            waiting = iter(functions)
+            try:
+                for function in waiting:
+                    if element is None:
+                        break
+                    element = function(element)
+            except Exception as error:
+                self._add_place(error, len(functions) - 1 - length_hint(waiting), position)
+                raise
+            yield element
+            position += 1
+
+    def _made(self, origin: Iterator[Any], position: int) -> Iterator[Any]:
+        steps = self._steps
+        for element in origin:
+            waiting = iter(steps)
+            try:
+                for function, indices, keeps in waiting:
+                    if element is None:
+                        break
+                    if keeps:
+                        if not function(element):
+                            element = None
+                    else:
+                        element = function(element) if indices is None else function(element, indices[position])
+            except Exception as error:
+                self._add_place(error, len(steps) - 1 - length_hint(waiting), position)
+                raise
+            yield element
+            position += 1
+
+    def _add_place(self, error: Exception, failed: int, position: int) -> None:
+        _add_place(error, self._plan, failed, int(self._indices[position]))
+
+
+class _ReadOrigin:
+    def __init__(self, plan: Read, indices: IndexArray) -> None:
+        self._records, self._array = plan.records, indices
+        self._indices: list[int] | None = None
+        gather = getattr(plan.records, "column", None)
+        self.column = None if gather is None else lambda start, stop: gather(indices[start:stop])
+
+    def elements(self, start: int, reads: Reads | None) -> Iterator[Any]:
+        if self._indices is None:
+            self._indices = self._array.tolist()
+        indices = islice(self._indices, start, None)
+        records = self._records
+        if type(records) is Indices:
+            return indices
+        if reads is not None and isinstance(records, Batches):
+            return self._many(records, indices, reads)
+        return self._one_by_one(records.source, indices)  # type: ignore[union-attr]
+
+    @staticmethod
+    def _one_by_one(source: Any, indices: Iterator[int]) -> Iterator[Any]:
+        for index in indices:
+            try:
+                record = source[index]
+            except Exception as error:
+                add_place(error, f"{type(source).__name__}.__getitem__", index)
+                raise
+            yield record
+
+    @staticmethod
+    def _many(records: Batches, indices: Iterator[int], reads: Reads) -> Iterator[Any]:
+        for count in reads.counts:
+            wanted = list(islice(indices, count))
+            if wanted:
+                try:
+                    found = records.many(wanted)
+                except Exception as error:
+                    reads.whole.has_failed = True
+                    error.add_note(f"Raised in {type(records.source).__name__}.__getitems__ for the records {wanted}.")
+                    raise
+                yield from found
+
+
+class _GatherOrigin:
+    column = None
+
+    def __init__(self, plan: Gather, indices: IndexArray) -> None:
+        self._plan = plan
+        self._blocks: dict[int, Block] = {}
+        if plan.pick_array is None:
+            self._picks: IndexArray | None = None
+            self._below = indices
+            return
+        self._picks, self._below = plan.pick_array(indices)
+        chosen, first, counts = _groups(self._picks)
+        if indices.size >= _WORTH_A_BLOCK * len(chosen) or plan.reads_many:
+            order = np.argsort(self._picks, kind="stable")
+            for child, start, count in zip(chosen, first, counts, strict=True):
+                self._blocks[child] = Block(plan.children[child], self._below[order[start : start + count]])
+
+    def elements(self, start: int, reads: Reads | None) -> Iterator[Any]:
+        if not self._blocks:
+            return self._one_by_one(start)
+        picks = self._picks
+        assert picks is not None
+        streams = {
+            child: block.elements(
+                int((picks[:start] == child).sum()) if start else 0,
+                None if reads is None else reads.share(picks[start:] == child),
+            )
+            for child, block in self._blocks.items()
+        }
+        return self._in_turn(picks[start:].tolist(), streams)
+
+    @staticmethod
+    def _in_turn(picks: list[int], streams: dict[int, Iterator[Any]]) -> Iterator[Any]:
+        for child in picks:
+            try:
+                element = next(streams[child])
+            except Exception as error:
+                _note_child(error, child)
+                raise
+            yield element
+
+    def _one_by_one(self, start: int) -> Iterator[Any]:
+        children, below = self._plan.children, self._below[start:].tolist()
+        if self._picks is None:
+            for index in below:
+                yield _origin_at(self._plan, index)
+            return
+        for child, index in zip(self._picks[start:].tolist(), below, strict=True):
+            try:
+                element = at(children[child], index)
+            except Exception as error:
+                _note_child(error, child)
+                raise
+            yield element
+
+
+def _groups(picks: IndexArray) -> tuple[list[int], list[int], list[int]]:
+    """The children that occur, where each one's group starts when sorted, and how often it occurs."""
+    counts = np.bincount(picks)
+    chosen = np.flatnonzero(counts)
+    counts = counts[chosen]
+    return chosen.tolist(), (np.cumsum(counts) - counts).tolist(), counts.tolist()
+
+
+class _JoinOrigin:
+    column = None
+
+    def __init__(self, plan: Join, indices: IndexArray) -> None:
+        self._blocks = [Block(child, indices) for child in plan.children]
+
+    def elements(self, start: int, reads: Reads | None) -> Iterator[Any]:
+        return zip(*(block.elements(start, reads) for block in self._blocks), strict=True)
+
+
+class _GroupOrigin:
+    column = None
+
+    def __init__(self, plan: Group, indices: IndexArray) -> None:
+        self._plan, self._indices = plan, indices
+        starts, counts = plan.extent(indices)
+        counts = counts.astype(np.int64)
+        ends = np.cumsum(counts)
+        self._ends: list[int] = ends.tolist()
+        self._block = Block(plan.child, np.repeat(starts - (ends - counts), counts) + np.arange(self._ends[-1]))
+
+    def elements(self, start: int, reads: Reads | None) -> Iterator[Any]:
+        column = self._block.column if self._plan.join is None else None
+        return self._by_element(start) if column is None else self._by_column(start, column)
+
+    def _by_column(self, start: int, column: Any) -> Iterator[Any]:
+        first = self._ends[start - 1] if start else 0
+        for last in self._ends[start:]:
+            yield column(first, last)
+            first = last
+
+    def _by_element(self, start: int) -> Iterator[Any]:
+        ends, plan = [0, *self._ends], self._plan
+        counts = [last - first for first, last in zip(ends[start:], ends[start + 1 :], strict=False)]
+        elements = self._block.elements(ends[start], Reads(counts))
+        for position, count in enumerate(counts, start):
+            yield _joined(plan, list(islice(elements, count)), self._indices[position])
+
+
+_ORIGINS: dict[type, Any] = {Read: _ReadOrigin, Gather: _GatherOrigin, Join: _JoinOrigin, Group: _GroupOrigin}
+
+
+class InlineReader:
+    """Reads a boundary's elements when they are asked for."""
+
+    def __init__(self, boundary: Boundary, context: Context) -> None:
+        self.context = context
+        self._plan, self._length = boundary.access, boundary.length
+        self._read_together = boundary.read_together
+        weight, spread = _weight(boundary.access), _spread(boundary.access)
+        self._sizes = [max(1, size * min(spread, 16) // weight) if size > 1 else 1 for size in _BLOCK_SIZES]
+        self._block: Block | None = None
+        self._start = self._stop = self._reads_start = 0
+        self._reads: Reads | None = None
+
+    def elements(self, start: int) -> Iterator[Any]:
+        """The elements from index `start` on."""
+        return chain.from_iterable(self._blocks(start))
+
+    def _blocks(self, start: int) -> Iterator[Iterable[Any]]:
+        growth, together = 0, self._read_together
+        while start < self._length:
+            if not self._start <= start < self._stop:
+                size = self._sizes[min(growth, len(self._sizes) - 1)]
+                growth += 1
+                if size == together == 1:
+                    yield (at(self._plan, start),)
+                    start += 1
+                    continue
+                stop = min(start + -(-size // together) * together, self._length)
+                self._block, self._start, self._stop = Block(self._plan, np.arange(start, stop)), start, stop
+            assert self._block is not None
+            count = self._stop - start
+            self._reads = Reads([together] * -(-count // together)) if together > 1 else None
+            self._reads_start = start
+            yield self._block.elements(start - self._start, self._reads)
+            start = self._stop
+
+    def after_failure(self, index: int) -> int:
+        """Where to go on when the element at `index` has failed: after it, or after all that was read with it."""
+        if self._reads is None or not self._reads.has_failed:
+            return index + 1
+        start, together = self._reads_start, self._read_together
+        return min(start + (index - start) // together * together + together, self._length)
+
+    def start_prefetch(self, start: int) -> None:
+        """Nothing is read ahead here."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def _weight(plan: RandomAccess) -> int:
+    """How many indices of the sources one index stands for."""
+    if type(plan) is Group:
+        return plan.size * _weight(plan.child)
+    return max(map(_weight, _children(plan)), default=1)
+
+
+def _spread(plan: RandomAccess) -> int:
+    """Over how many children the indices of a block are spread."""
+    below = max(map(_spread, _children(plan)), default=1)
+    return max(1, len(plan.children) * below // 4) if type(plan) is Gather else below
+
+
+def _children(plan: RandomAccess) -> Sequence[RandomAccess]:
+    if type(plan) is Read:
+        return ()
+    return (plan.child,) if type(plan) is Group else plan.children  # type: ignore[union-attr]

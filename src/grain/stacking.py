@@ -1,0 +1,174 @@
+"""Batches: elements joined leaf by leaf along a new first axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from grain.trees import LEAF_TYPES, Branch, Path, branch_of, map_structure, spec_like
+
+_CONVERTED_WHOLE = frozenset({float, bool, str, bytes, np.bool_, *(np.dtype(c).type for c in np.typecodes["AllFloat"])})
+_INTEGERS = frozenset({np.dtype(code).type for code in np.typecodes["AllInteger"]})
+
+
+def stacked(values: Sequence[Any]) -> Any:
+    """One tree of arrays from a sequence of like trees.
+
+    >>> stacked([{"x": 1, "y": [0.5, 1.5]}, {"x": 2, "y": [2.5, 3.5]}])
+    {'x': array([1, 2]), 'y': [array([0.5, 2.5]), array([1.5, 3.5])]}
+    """
+    if not values:
+        raise ValueError("Cannot batch 0 values.")
+    if len(values) == 1:
+        return map_structure(lambda leaf: np.expand_dims(leaf, 0), values[0])
+    try:
+        return _stacked(values)
+    except ValueError as error:
+        raise ValueError(_difference(values)) from error
+
+
+def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0) -> Any:
+    """`values` as one batch of exactly `batch_size`, filled up with `pad_value`.
+
+    >>> batch_and_pad([1, 2], batch_size=4, pad_value=-1)
+    array([ 1,  2, -1, -1])
+    """
+    count = len(values)
+    if not count:
+        raise ValueError("Cannot batch 0 values.")
+    if count > batch_size:
+        raise ValueError(f"Cannot batch {count} values to {batch_size}.")
+    batch = stacked(values)
+    if count == batch_size:
+        return batch
+
+    def pad(leaf: Any, first: Any) -> Any:
+        example = np.asanyarray(first)
+        padding = np.full((batch_size - count, *example.shape), pad_value, dtype=example.dtype)
+        return np.concatenate([leaf, padding])
+
+    return map_structure(pad, batch, values[0])
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    first = values[0]
+    kind = type(first)
+    if kind in LEAF_TYPES:
+        return _stacked_leaves(values, kind)
+    if kind is dict:
+        return _stacked_dicts(values, first)
+    if kind is tuple or kind is list:
+        if set(map(type, values)) != {kind} or set(map(len, values)) != {len(first)}:
+            raise ValueError("structures differ")
+        return kind(map(_stacked, zip(*values, strict=True)))
+    branch = branch_of(first)
+    if branch is None:
+        return _stacked_leaves(values, kind)
+    rows = [branch.children]
+    for value in values[1:]:
+        other = branch_of(value)
+        if other is None or other.kind != branch.kind:
+            raise ValueError("structures differ")
+        rows.append(other.children)
+    return branch.build([_stacked(column) for column in zip(*rows, strict=True)])
+
+
+def _stacked_dicts(values: Sequence[Any], first: dict[Any, Any]) -> Any:
+    if set(map(type, values)) != {dict} or sum(map(len, values)) != len(values) * len(first):
+        raise ValueError("structures differ")
+    try:
+        return {key: _stacked([value[key] for value in values]) for key in sorted(first)}
+    except (KeyError, TypeError) as error:  # another key in some element; keys that cannot be sorted
+        raise ValueError("structures differ") from error
+
+
+def _stacked_leaves(values: Sequence[Any], kind: type) -> Any:
+    """`np.stack(values)`, without turning each value into an array first where all are of one kind."""
+    if len(set(map(type, values))) == 1:
+        if kind is np.ndarray:
+            return _stacked_arrays(values)
+        if kind in _CONVERTED_WHOLE:
+            return np.array(values)
+        if kind is int or kind in _INTEGERS:
+            batch = np.array(values)
+            if kind is not int or batch.dtype == np.int64:  # larger ints: NumPy decides one by one
+                return batch
+    return np.stack(values)
+
+
+def _stacked_arrays(values: Sequence[Any]) -> Any:
+    shape, dtype = values[0].shape, values[0].dtype
+    if not shape:
+        return np.stack(values)
+    for value in values:
+        if value.shape != shape:
+            raise ValueError("shapes differ")
+        if value.dtype != dtype:
+            return np.stack(values)
+    return np.concatenate(values).reshape(len(values), *shape)
+
+
+def _difference(values: Sequence[Any]) -> str:
+    """What is not alike in `values`: the first element that differs from element 0, and where."""
+    lines = ["Expected all input elements to have the same structure but got:"]
+    for position, value in enumerate(values[1:], 1):
+        found = _first_difference(values[0], value, ())
+        if found is not None:
+            path, here, there = found
+            place = "".join(f"[{key!r}]" for key in path) or "the element itself"
+            lines += [
+                f"  element 0: {_spec(values[0])}",
+                f"  element {position}: {_spec(value)}",
+                f"They differ at {place}: {here} in element 0, {there} in element {position}.",
+            ]
+            break
+    else:
+        lines.append(f"  {[_spec(value) for value in values[:4]]}{' …' if len(values) > 4 else ''}")
+    lines.append("Make all elements alike before batching (pad, crop, drop keys), or pass a batch_fn that joins them.")
+    return "\n".join(lines)
+
+
+def _first_difference(first: Any, other: Any, path: Path) -> tuple[Path, Any, Any] | None:
+    """Where two trees differ in structure or in the shape of a leaf, and what stands there in both."""
+    try:
+        branch, other_branch = branch_of(first), branch_of(other)
+    except ValueError as error:
+        return path, str(error), _spec(other)
+    if branch is None:
+        return None if _shape(first) == _shape(other) else (path, _spec(first), _spec(other))
+    if other_branch is None or branch.kind != other_branch.kind:
+        return _missing_key(branch, other_branch, path) or (path, _spec(first), _spec(other))
+    for key, child, other_child in zip(branch.keys, branch.children, other_branch.children, strict=True):
+        found = _first_difference(child, other_child, (*path, key))
+        if found is not None:
+            return found
+    return None
+
+
+def _missing_key(branch: Branch, other: Branch | None, path: Path) -> tuple[Path, Any, Any] | None:
+    if other is None or not isinstance(branch.kind, tuple) or not isinstance(other.kind, tuple):
+        return None
+    if branch.kind[0] is not other.kind[0]:
+        return None
+    for key in [*branch.keys, *other.keys]:
+        if key not in other.keys:
+            return (*path, key), _spec(branch.children[branch.keys.index(key)]), "nothing"
+        if key not in branch.keys:
+            return (*path, key), "nothing", _spec(other.children[other.keys.index(key)])
+    return None
+
+
+def _shape(value: Any) -> Any:
+    try:
+        return np.shape(value)
+    except ValueError:  # ragged
+        return None
+
+
+def _spec(value: Any) -> Any:
+    try:
+        return spec_like(value)
+    except ValueError:  # keys that cannot be sorted
+        return repr(value)

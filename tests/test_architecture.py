@@ -1,0 +1,95 @@
+"""The layers are as ARCHITECTURE.md says, and imports go down only."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "grain"
+
+# From the bottom up. Within one layer modules may import each other, but not in a circle.
+LAYERS = [
+    "constants errors fields arithmetic config options transforms permutation rng selection trees stacking",
+    "graph",
+    "plan",
+    "ops",
+    "runtime",
+    "iterators",
+    "iterator",
+    "dataset checking",
+    "iter_dataset",
+    "map_dataset",
+    "experimental",
+    "__init__",
+    "python",
+]
+LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts.split()}
+
+
+def module_name(path):
+    name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    return name.removesuffix(".__init__") if name != "grain.__init__" else name
+
+
+MODULES = {module_name(path): path for path in PACKAGE.rglob("*.py")}
+
+
+def imported_modules(path):
+    """The modules of the package that `path` imports, wherever in it."""
+    for statement in ast.walk(ast.parse(path.read_text())):
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names if alias.name.startswith("grain."))
+        elif isinstance(statement, ast.ImportFrom) and (statement.module or "").split(".")[0] == "grain":
+            assert statement.level == 0
+            for alias in statement.names:
+                full = f"{statement.module}.{alias.name}"
+                yield full if full in MODULES else statement.module if statement.module != "grain" else "grain.__init__"
+
+
+IMPORTS = {name: set(imported_modules(path)) for name, path in MODULES.items()}
+
+
+def level(module):
+    return LEVEL[module.split(".")[1]]
+
+
+def test_every_module_has_a_layer():
+    assert {name.split(".")[1] for name in MODULES} == set(LEVEL)
+
+
+def test_imports_go_down():
+    upward = [(m, i) for m, imports in IMPORTS.items() for i in imports if level(i) > level(m)]
+    assert not upward
+
+
+def test_imports_have_no_cycle():
+    done: set[str] = set()
+
+    def visit(module, trail):
+        assert module not in trail, " -> ".join([*trail, module])
+        if module not in done:
+            for imported in IMPORTS[module]:
+                visit(imported, [*trail, module])
+            done.add(module)
+
+    for module in IMPORTS:
+        visit(module, [])
+
+
+def test_architecture_shows_the_tree():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    tree = text.split("```")[1]
+    shown = {name.rstrip("/") for name in re.findall(r"[\w]+(?:\.py|/)", tree)} - {"src", "grain"}
+    there = {path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert shown == there
+
+
+def test_readme_example_runs():
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
+    exec(compile(code, "README.md", "exec"), {})
+
+
+def test_versions_agree():
+    import grain
+
+    assert f'version = "{grain.__version__}"' in (ROOT / "pyproject.toml").read_text()

@@ -1,0 +1,98 @@
+"""The table of workloads: what each one runs, whom it is measured against, and the bar it has to clear.
+
+Nothing here imports a data loader (nor NumPy), so the driver can read it with a bare Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# Who can run a workload: the environment it runs in, and the module of this folder that holds its function.
+# `ours` and `grain` run the very same code; `floor` is the plain Python or NumPy that no loader can avoid.
+CONTESTANTS = {
+    "ours": ("ours", "pipelines"),
+    "grain": ("grain", "pipelines"),
+    "torch": ("torch", "torch_loaders"),
+    "floor": ("ours", "by_hand"),
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """What one contestant does: `function(*args)` of `module`, under the Python of `environment`."""
+
+    environment: str
+    module: str
+    function: str
+    args: tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the table.
+
+    The function returns either an iterable, which is timed per element, or a float already in `unit`. An iterable is
+    started anew when it ends; a generator must therefore never end.
+    """
+
+    name: str
+    function: str
+    args: tuple[object, ...] = ()
+    # Rival -> how many times as fast as it we have to be: 2 is twice as fast, 0.5 is at most twice as slow, and None
+    # shows the ratio without judging it. A rival is a contestant from above, or one of `variants`.
+    at_least: Mapping[str, float | None] = field(default_factory=dict)
+    # Rivals that are ourselves with other arguments.
+    variants: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    # A bar for the measured number itself, in `unit`.
+    at_most: float | None = None
+    unit: str = "ns"
+    # How many elements one item of the iterable carries.
+    batch: int = 1
+
+    @property
+    def contestants(self) -> list[str]:
+        return ["ours", *self.at_least]
+
+    def call(self, contestant: str) -> Call:
+        environment, module = CONTESTANTS["ours" if contestant in self.variants else contestant]
+        return Call(environment, module, self.function, self.variants.get(contestant, self.args))
+
+
+MAPS_BARS = {"grain": 25, "torch": 1, "floor": 1 / 2}
+ARRAY_BARS = {"grain": None, "floor": 1 / 1.5}
+FEW = "100 components"
+
+WORKLOADS = [
+    Workload("shuffle", "shuffle", at_least={"grain": 40}),
+    Workload("maps_batch", "maps_batch", batch=128, at_least=MAPS_BARS),
+    Workload("maps_iter_batch", "maps_iter_batch", batch=128, at_least=MAPS_BARS),
+    Workload("images", "images", batch=64, at_least={"grain": 5, "torch": 1}),
+    Workload("array_1d", "array", ("1d",), batch=64, at_least=ARRAY_BARS),
+    Workload("array_16", "array", ("16",), batch=64, at_least=ARRAY_BARS),
+    Workload("array_img", "array", ("img",), batch=64, at_least=ARRAY_BARS),
+    Workload("random_map_integers", "random_map", ("integers",), at_least={"grain": 8}),
+    Workload("random_map_random", "random_map", ("random",), at_least={"grain": 8}),
+    Workload("mixture", "mixture", (20,), at_least={"grain": 25}),
+    Workload("filter", "keep_one_in_ten", at_least={"grain": 20}),
+    Workload("concatenate_ranges", "concatenate", ("range", 1_000), at_least={"grain": 25}),
+    Workload("concatenate_lists", "concatenate", ("list", 1_000), at_least={"grain": 25}),
+    Workload("window_shuffle", "window_shuffle", at_least={"grain": 15}),
+    Workload("state", "save_and_restore", at_least={"grain": 5}),
+    Workload("getitem_shuffle_map", "getitem", ("shuffle_map",), at_least={"grain": 1}),
+    Workload("getitem_mixture", "getitem", ("mixture",), at_least={"grain": 1}),
+    Workload("getitem_small_windows", "getitem", ("small_windows",), at_least={"grain": 1}),
+    Workload("getitem_small_shuffles", "getitem", ("small_shuffles",), at_least={"grain": 1}),
+    Workload("getitem_slice_repeat", "getitem", ("slice_repeat",), at_least={"grain": 1}),
+    Workload("getitem_batch", "getitem", ("batch",), at_least={"grain": 1}),
+    Workload(
+        "import", "start_python", ("grain",), unit="ms", at_least={"numpy": 1 / 1.5}, variants={"numpy": ("numpy",)}
+    ),
+    Workload("many_mixture_build", "build_many", ("mixture",), unit="s", at_most=1),
+    Workload("many_concatenate_build", "build_many", ("concatenate",), unit="s", at_most=1),
+    Workload("many_mixture", "mixture", (10_000,), at_least={FEW: 1 / 2}, variants={FEW: (100,)}),
+    Workload(
+        "many_concatenate", "concatenate", ("range", 10_000), at_least={FEW: 1 / 2}, variants={FEW: ("range", 100)}
+    ),
+    Workload("memory", "memory_growth", unit="MB", at_most=30),
+]

@@ -2,7 +2,8 @@
 
 golden/specs.jsonl holds random pipelines, each with how many elements to take and where to save; golden/answers.jsonl
 what Grain answered, or the type of its error. golden/table.jsonl holds its answers for the rows of pipelines.py, but
-those that it lacks (slicing by a sequence of indices) or does wrong (a repeated interleave saves stale flags).
+those that it lacks (slicing by a sequence of indices) or does wrong (a repeated interleave saves stale flags, one of
+datasets with gaps fails).
 """
 
 from __future__ import annotations
@@ -92,22 +93,23 @@ def test_every_operator_that_can_be_built_is_recorded():
 # ---------------------------------------------------------------- the contract table
 
 
-@pytest.fixture(params=read("table.jsonl"), ids=lambda answer: answer["name"])
+TABLE = {answer["name"]: answer for answer in read("table.jsonl")}
+
+
+@pytest.fixture(params=TABLE)
 def recorded(request):
-    return request.param
+    return TABLE[request.param]
 
 
 def as_json(value):
     return json.loads(json.dumps(pipelines.plain(value)))
 
 
-def test_table_length_and_random_access(recorded):
-    if "len" not in recorded:
-        assert recorded["name"].startswith("iter: ")
-        return
-    dataset = pipelines.MAP_PIPELINES[recorded["name"].removeprefix("map: ")]()
-    assert len(dataset) == recorded["len"]
-    assert [as_json(dataset[index]) for index in range(3 * len(dataset))] == recorded["at"]
+@pytest.mark.parametrize("name", [name for name in TABLE if name.startswith("map: ")])
+def test_table_length_and_random_access(name):
+    dataset = pipelines.MAP_PIPELINES[name.removeprefix("map: ")]()
+    assert len(dataset) == TABLE[name]["len"]
+    assert [as_json(dataset[index]) for index in range(3 * len(dataset))] == TABLE[name]["at"]
 
 
 def test_table_elements_and_states(recorded):

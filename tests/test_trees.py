@@ -109,7 +109,10 @@ def assert_same(found, expected):
 
 
 def stacked_by_jax(values):
-    return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *values)
+    def stack(*leaves):
+        return np.stack(leaves) if len(leaves) > 1 else np.expand_dims(leaves[0], 0)  # which keeps the byte order
+
+    return jax.tree_util.tree_map(stack, *values)
 
 
 @given(st.integers(1, 4).flatmap(tree_columns))

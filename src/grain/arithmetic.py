@@ -17,6 +17,8 @@ _INT64 = 2**63
 
 def exact(indices: Any, factor: int, offset: int = 0) -> Any:
     """`indices`, as Python ints where multiplying by `factor` and adding `offset` would overflow int64."""
+    if type(indices) is int:
+        return indices
     if isinstance(indices, np.ndarray) and indices.dtype != object and indices.size:
         largest = max(abs(int(indices.max())), abs(int(indices.min()))) + 1
         if largest * factor + abs(offset) >= _INT64:
@@ -26,6 +28,8 @@ def exact(indices: Any, factor: int, offset: int = 0) -> Any:
 
 def divided(indices: Any, count: int) -> tuple[Any, Any]:
     """`divmod(indices, count)`, which NumPy does not have for Python ints."""
+    if type(indices) is int:
+        return divmod(indices, count)
     if isinstance(indices, np.ndarray):
         if not count:
             raise ZeroDivisionError("an empty dataset has no elements")

@@ -33,6 +33,8 @@ _WORTH_A_TABLE = 3000
 _WALKED_TOGETHER = 256
 # So few values are walked faster one by one than as an array.
 _FEW = 24
+# From this size on, an array is encrypted by arithmetic alone.
+_WORTH_VECTORS = 4096
 # The round function of words up to this width is kept as a table.
 _TABLE_BITS = 16
 
@@ -61,6 +63,7 @@ def permuted(index: int, count: int, seed: int, rounds: int = 4) -> int:
         cipher.work += _WHOLE_BLOCK // count
         if cipher.work > _WORTH_A_TABLE:
             cipher.table = array("H", _permutation.__wrapped__(count, seed, rounds).astype(np.uint16))
+            return cipher.table[index]
     bits, keys, mixed = cipher.bits, cipher.keys, cipher.mixed
     if index >> 2 * bits:
         return index
@@ -190,7 +193,22 @@ def permuted_each(indices: IndexArray, counts: IndexArray, seeds: IndexArray) ->
 
 def _encrypted(values: npt.NDArray[np.int64], bits: int, seed: int, rounds: int) -> npt.NDArray[np.int64]:
     """One encryption of every value."""
-    return _encrypted_with(values, bits, _keys(seed, rounds, bits))
+    keys = _keys(seed, rounds, bits)
+    if values.size < _WORTH_VECTORS or bits > _TABLE_BITS:
+        return _encrypted_with(values, bits, keys)
+    # Many values: short words and no look-ups, so that the processor works on sixteen at a time.
+    right = values.astype(np.uint16)
+    left = (values >> bits).astype(np.uint16)
+    right &= np.uint16((1 << bits) - 1)
+    for key_left, key_right in keys:
+        left ^= _round_function(right, bits)
+        left ^= np.uint16(key_left)
+        right ^= _round_function(left, bits)
+        right ^= np.uint16(key_right)
+    result = left.astype(np.int64)
+    result <<= bits
+    result |= right
+    return result
 
 
 def _encrypted_with(values: npt.NDArray[np.int64], bits: int, keys: Any) -> npt.NDArray[np.int64]:
@@ -212,8 +230,11 @@ def _mixed(words: npt.NDArray[np.int64], bits: int) -> Any:
 
 def _round_function(words: Any, bits: int) -> Any:
     """(x <<< 1 & x <<< 8) ^ x <<< 2, of words of `bits` bits."""
-    one, eight, two = [(words << by | words >> bits - by) for by in (1, 8, 2)]
-    return (one & eight ^ two) & (1 << bits) - 1
+    mixed = words << 1 | words >> bits - 1
+    mixed &= words << 8 | words >> bits - 8
+    mixed ^= words << 2 | words >> bits - 2
+    mixed &= (1 << bits) - 1
+    return mixed
 
 
 @cache

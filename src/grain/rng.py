@@ -35,7 +35,10 @@ class RngPool:
 
     def acquire_rng(self, index: int, *, op_seed: int = 0) -> np.random.Generator:
         """A generator at the start of the stream of `index`, to be handed back with `release_rng`."""
-        rng, reset = self._lend()
+        try:
+            rng, reset = self._free.pop()
+        except IndexError:
+            rng, reset = self._make()
         reset(op_seed, index)
         return rng
 
@@ -48,10 +51,13 @@ class RngPool:
 
     def caller(self, function: Callable[[Any, np.random.Generator], Any]) -> Callable[[Any, int], Any]:
         """(element, index) -> `function(element, generator of index)`."""
-        take_back, lend = self._free.append, self._lend
+        take, take_back, make = self._free.pop, self._free.append, self._make
 
         def call(element: Any, index: int) -> Any:
-            lent = lend()
+            try:
+                lent = take()
+            except IndexError:  # none left, or another thread was faster
+                lent = make()
             rng, reset = lent
             reset(0, index)
             result = function(element, rng)
@@ -60,12 +66,9 @@ class RngPool:
 
         return call
 
-    def _lend(self) -> tuple[np.random.Generator, _Reset]:
-        try:
-            return self._free.pop()
-        except IndexError:  # none left, or another thread was faster
-            philox = np.random.Philox(self._seed)
-            return np.random.Generator(philox), _reset_of(philox)
+    def _make(self) -> tuple[np.random.Generator, _Reset]:
+        philox = np.random.Philox(self._seed)
+        return np.random.Generator(philox), _reset_of(philox)
 
 
 def _reset_of(philox: np.random.Philox) -> _Reset:

@@ -9,8 +9,8 @@ import numpy as np
 
 from grain.trees import LEAF_TYPES, Branch, Path, branch_of, map_structure, spec_like
 
-_CONVERTED_WHOLE = frozenset({float, bool, str, bytes, np.bool_, *(np.dtype(c).type for c in np.typecodes["AllFloat"])})
-_INTEGERS = frozenset({np.dtype(code).type for code in np.typecodes["AllInteger"]})
+_NUMBERS: dict[type, Any] = {int: np.int64, float: np.float64, bool: np.bool_, complex: np.complex128}
+_NUMBERS.update({np.dtype(code).type: np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + "efdFD"})
 
 
 def stacked(values: Sequence[Any]) -> Any:
@@ -89,12 +89,13 @@ def _stacked_leaves(values: Sequence[Any], kind: type) -> Any:
     if len(set(map(type, values))) == 1:
         if kind is np.ndarray:
             return _stacked_arrays(values)
-        if kind in _CONVERTED_WHOLE:
+        if kind in _NUMBERS:
+            try:
+                return np.fromiter(values, _NUMBERS[kind], len(values))
+            except OverflowError:  # larger ints: NumPy decides one by one
+                return np.stack(values)
+        if kind is str or kind is bytes:
             return np.array(values)
-        if kind is int or kind in _INTEGERS:
-            batch = np.array(values)
-            if kind is not int or batch.dtype == np.int64:  # larger ints: NumPy decides one by one
-                return batch
     return np.stack(values)
 
 

@@ -194,8 +194,8 @@ class CustomStream:
         return self.iterator  # type: ignore[no-any-return]
 
     def save(self) -> Any:
-        """What the user's `get_state` says."""
-        return self.iterator.get_state()
+        """What the user's `get_state` says; a copy, because it may be a dict that goes on changing."""
+        return copied(self.iterator.get_state())
 
     def restore(self, saved: Any) -> None:
         """Hand the state to the user's `set_state`."""

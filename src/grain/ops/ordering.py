@@ -56,9 +56,10 @@ class Shuffle(Reordering):
 
 
 def _shuffled(seed: int, length: int, index: Index) -> Index:
-    epoch, place = divided(exact(index, 1, length), length)
     if type(index) is int:
+        epoch, place = divmod(index, length)
         return permuted(place, length, (seed + epoch) % _SEEDS) + epoch * length
+    epoch, place = divided(exact(index, 1, length), length)
     if not isinstance(index, np.ndarray):
         return permuted(int(place), length, int(seed + epoch) % _SEEDS) + epoch * length
     first = int(epoch[0])

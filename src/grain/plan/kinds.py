@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from grain.fields import Frozen
 from grain.graph.node import IterNode
-from grain.plan.records import Batches, Records
+from grain.plan.records import Batches, Indices, Records
 
 
 class IndexStep(Frozen):
@@ -58,6 +58,13 @@ class _RandomAccess(Frozen):
     def ascent(self) -> tuple[ElementStep, ...]:
         """The element steps from the origin up."""
         return tuple(step for step in self.steps if isinstance(step, ElementStep))
+
+    @functools.cached_property
+    def is_number(self) -> bool:
+        """Whether an element is nothing but its index after one index function."""
+        return (
+            isinstance(self, Read) and isinstance(self.records, Indices) and len(self.steps) == len(self.descent) == 1
+        )
 
     def then(self, *steps: IndexStep | ElementStep) -> Any:
         """This plan with more steps on top."""
@@ -120,6 +127,8 @@ class Boundary(Frozen):
     operator: IterNode
     access: RandomAccess
     length: int
+    is_dense: bool
+    """Whether no operator below drops elements."""
     read_together: int = 1
     """How many records are asked of a source at once."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grain.graph.node import IterNode, MapNode, Node
+from grain.graph.node import IterNode, MapNode, Node, ancestors
 from grain.plan.kinds import Boundary, Gather, RandomAccess, Step, Stream
 from grain.plan.passes import batch_reads, hoist_shuffles
 
@@ -20,7 +20,8 @@ def stream(node: IterNode) -> Stream:
     if node.reads_by_index:
         (parent,) = node.parents
         assert isinstance(parent, MapNode)
-        return Boundary(node, random_access(parent), parent.length)
+        is_dense = not any(ancestor.may_drop for ancestor in ancestors(parent))
+        return Boundary(node, random_access(parent), parent.length, is_dense)
     return batch_reads(Step(node, tuple(stream(parent) for parent in _visible_parents(node))))
 
 

@@ -21,7 +21,7 @@ def batch_reads(step: Step) -> Step:
 
 def _reading_together(plan: Stream, count: int) -> Stream:
     if isinstance(plan, Boundary):
-        return plan.replaced(read_together=count)
+        return plan.replaced(read_together=count) if plan.is_dense else plan
     if plan.operator.is_one_to_one and len(plan.parents) == 1:
         return plan.replaced(parents=(_reading_together(plan.parents[0], count),))
     return plan

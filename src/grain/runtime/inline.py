@@ -6,7 +6,7 @@ within a batch, batch by batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from operator import length_hint
 from typing import Any
@@ -20,8 +20,8 @@ from grain.plan.kinds import Boundary, Gather, Group, IndexStep, Join, RandomAcc
 from grain.plan.records import Batches, Indices
 from grain.stacking import stacked
 
-# Blocks grow from one index, so that going to a place is cheap, to many, so that going on is.
-_BLOCK_SIZES = (1, 32, 1024, 4096)
+# After a first index by itself, which makes going to a place cheap, blocks grow, which makes going on cheap.
+_BLOCK_SIZES = (32, 256, 2048, 16384)
 # Children of a Gather that get fewer indices of a block than this are asked one by one.
 _WORTH_A_BLOCK = 8
 
@@ -34,7 +34,14 @@ def at(plan: RandomAccess, index: Any) -> Any:
             below = function(below)
         else:
             indices.append(below)
-    element = _record(plan, below) if type(plan) is Read else _origin_at(plan, below)
+    if type(plan) is Read:
+        try:
+            element = plan.records.one(below)
+        except Exception as error:
+            add_place(error, plan.records.name, below)
+            raise
+    else:
+        element = _origin_at(plan, below)
     for number, step in enumerate(plan.ascent):
         if element is None:
             return None
@@ -56,14 +63,6 @@ def _add_place(error: Exception, plan: RandomAccess, failed: int, index: Any) ->
         elif step.operator is operator:
             break
     operator.add_place(error, index)
-
-
-def _record(plan: Read, index: Any) -> Any:
-    try:
-        return plan.records.one(index)
-    except Exception as error:
-        add_place(error, plan.records.name, index)
-        raise
 
 
 def _origin_at(plan: RandomAccess, index: Any) -> Any:
@@ -128,9 +127,24 @@ class Block:
         origin: Iterator[Any] = self._origin.elements(start, reads)
         if not self._steps:
             return origin
+        if len(self._steps) == 1 and self._steps[0][2]:
+            return self._filtered(origin, start)
         if any(indices is not None or keeps for _, indices, keeps in self._steps):
             return self._made(origin, start)
         return self._mapped(origin, start)
+
+    def _filtered(self, origin: Iterator[Any], position: int) -> Iterator[Any]:
+        """As `_made`, for a filter alone."""
+        keeps = self._steps[0][0]
+        for element in origin:
+            try:
+                if element is not None and not keeps(element):
+                    element = None
+            except Exception as error:
+                self._add_place(error, 0, position)
+                raise
+            yield element
+            position += 1
 
     def _mapped(self, origin: Iterator[Any], position: int) -> Iterator[Any]:
         """As `_made`, for what is most common: functions of the element alone."""
@@ -261,8 +275,9 @@ class _GatherOrigin:
                 yield _origin_at(self._plan, index)
             return
         for child, index in zip(self._picks[start:].tolist(), below, strict=True):
+            plan = children[child]
             try:
-                element = at(children[child], index)
+                element = plan.descent[0](index) if plan.is_number else at(plan, index)
             except Exception as error:
                 _note_child(error, child)
                 raise
@@ -326,26 +341,25 @@ class InlineReader:
         self.context = context
         self._plan, self._length = boundary.access, boundary.length
         self._read_together = boundary.read_together
-        weight, spread = _weight(boundary.access), _spread(boundary.access)
-        self._sizes = [max(1, size * min(spread, 16) // weight) if size > 1 else 1 for size in _BLOCK_SIZES]
+        weight = _weight(boundary.access)
+        self._sizes = [max(1, size // weight) for size in _BLOCK_SIZES]
         self._block: Block | None = None
         self._start = self._stop = self._reads_start = 0
         self._reads: Reads | None = None
 
     def elements(self, start: int) -> Iterator[Any]:
         """The elements from index `start` on."""
+        if self._read_together == 1 and start < self._length and not self._start <= start < self._stop:
+            self._reads = None
+            return chain((at(self._plan, start),), chain.from_iterable(self._blocks(start + 1)))
         return chain.from_iterable(self._blocks(start))
 
-    def _blocks(self, start: int) -> Iterator[Iterable[Any]]:
+    def _blocks(self, start: int) -> Iterator[Iterator[Any]]:
         growth, together = 0, self._read_together
         while start < self._length:
             if not self._start <= start < self._stop:
                 size = self._sizes[min(growth, len(self._sizes) - 1)]
                 growth += 1
-                if size == together == 1:
-                    yield (at(self._plan, start),)
-                    start += 1
-                    continue
                 stop = min(start + -(-size // together) * together, self._length)
                 self._block, self._start, self._stop = Block(self._plan, np.arange(start, stop)), start, stop
             assert self._block is not None
@@ -374,12 +388,6 @@ def _weight(plan: RandomAccess) -> int:
     if type(plan) is Group:
         return plan.size * _weight(plan.child)
     return max(map(_weight, _children(plan)), default=1)
-
-
-def _spread(plan: RandomAccess) -> int:
-    """Over how many children the indices of a block are spread."""
-    below = max(map(_spread, _children(plan)), default=1)
-    return max(1, len(plan.children) * below // 4) if type(plan) is Gather else below
 
 
 def _children(plan: RandomAccess) -> Sequence[RandomAccess]:

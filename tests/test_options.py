@@ -297,3 +297,18 @@ def test_iteration_goes_on_after_the_complaint():
         next(iterator)
     assert iterator.get_state() == {"next_index": 1000}
     assert list(iterator) == [1000, 1001, 1002, 1003, 1004]
+
+
+def test_every_window_of_a_thousand_is_looked_at():
+    dataset = MapDataset.range(3500).filter(lambda x: x % 2).to_iter_dataset().with_options(raising(0.5))
+    iterator, told_at, elements = iter(dataset), [], []
+    while True:
+        try:
+            elements.append(next(iterator))
+        except StopIteration:
+            break
+        except ValueError as error:
+            assert "skipped 50.00 %" in str(error)
+            told_at.append(iterator.get_state()["next_index"])
+    assert told_at == [1000, 2000, 3000]
+    assert elements == [x for x in range(1, 3500, 2) if x not in (999, 1999, 2999)]

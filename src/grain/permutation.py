@@ -56,18 +56,17 @@ def index_shuffle(index: SupportsIndex, max_index: SupportsIndex, seed: Supports
 
 def permuted(index: int, count: int, seed: int, rounds: int = 4) -> int:
     """`index_shuffle` without its checks, for an index in 0..count-1."""
-    cipher = _cipher(count, seed, rounds)
     if count < _SCALAR_TABLE:
-        if cipher.table is not None:
-            return cipher.table[index]
-        cipher.work += _WHOLE_BLOCK // count
-        if cipher.work > _WORTH_A_TABLE:
-            cipher.table = array("H", _permutation.__wrapped__(count, seed, rounds).astype(np.uint16))
-            return cipher.table[index]
-    bits, keys, mixed = cipher.bits, cipher.keys, cipher.mixed
+        small = _small_permutation(count, seed, rounds)
+        if small.table is None:
+            small.work += _WHOLE_BLOCK // count
+            if small.work > _WORTH_A_TABLE:
+                small.table = array("H", _permutation.__wrapped__(count, seed, rounds).astype(np.uint16))
+        if small.table is not None:
+            return small.table[index]
+    bits, mask, keys, mixed = _cipher(count, seed, rounds)
     if index >> 2 * bits:
         return index
-    mask = (1 << bits) - 1
     while True:
         left, right = index >> bits, index & mask
         for key_left, key_right in keys:
@@ -153,21 +152,23 @@ def _keys(seed: int, rounds: int, bits: int) -> tuple[tuple[int, int], ...]:
     return tuple(zip(words[::2], words[1::2], strict=True))
 
 
-class _Cipher:
-    """What `permuted` needs for one seed: half the block's width, the keys, and the round function as a table.
+@lru_cache(maxsize=1 << 14)
+def _cipher(count: int, seed: int, rounds: int) -> tuple[int, int, tuple[tuple[int, int], ...], Any]:
+    """What encrypting single values takes: half the block's width, a mask of it, the keys, and the round function."""
+    bits = _word_bits(count)
+    mixed = _MixedWords(bits) if bits > _TABLE_BITS else _mixed_words(bits)
+    return bits, (1 << bits) - 1, _keys(seed, rounds, bits), mixed
 
-    A small range gets a table of the whole permutation once as much work as making one has gone into single indices.
-    """
+
+class _SmallPermutation:
+    """The permutation of a small range: a table, once as much work as making one has gone into single indices."""
 
     def __init__(self, count: int, seed: int, rounds: int) -> None:
-        self.bits = _word_bits(count)
-        self.keys = _keys(seed, rounds, self.bits)
-        self.mixed: Any = _MixedWords(self.bits) if self.bits > _TABLE_BITS else _mixed_words(self.bits)
         self.table: array[int] | None = None
         self.work = 0
 
 
-_cipher = lru_cache(maxsize=1 << 14)(_Cipher)
+_small_permutation = lru_cache(maxsize=1 << 13)(_SmallPermutation)
 
 
 def permuted_each(indices: IndexArray, counts: IndexArray, seeds: IndexArray) -> npt.NDArray[np.int64]:

@@ -87,14 +87,16 @@ class ToIter(IterNode):
         try:
             for element in reader.elements(index):
                 state.next_index = index = index + 1
-                if element is None:
-                    dropped += not allow_nones
                 if index == window_end:
+                    is_missing = element is None and not allow_nones
+                    in_window, window_end, dropped = dropped + is_missing, index + WINDOW, -is_missing
                     is_reading = False
-                    check_dropped(dropped, self, reader.context)
-                    is_reading, window_end, dropped = True, index + WINDOW, 0
+                    check_dropped(in_window, self, reader.context)
+                    is_reading = True
                 if element is not None or allow_nones:
                     yield element
+                else:
+                    dropped += 1
         except Exception:
             if is_reading:
                 state.next_index = reader.after_failure(index)

@@ -59,12 +59,7 @@ class _RandomAccess(Frozen):
         """The element steps from the origin up."""
         return tuple(step for step in self.steps if isinstance(step, ElementStep))
 
-    @functools.cached_property
-    def is_number(self) -> bool:
-        """Whether an element is nothing but its index after one index function."""
-        return (
-            isinstance(self, Read) and isinstance(self.records, Indices) and len(self.steps) == len(self.descent) == 1
-        )
+    record_at: ClassVar[Any] = None
 
     def then(self, *steps: IndexStep | ElementStep) -> Any:
         """This plan with more steps on top."""
@@ -76,6 +71,18 @@ class Read(_RandomAccess):
 
     records: Records
     steps: Steps = ()  # type: ignore[misc]
+
+    @functools.cached_property
+    def record_at(self) -> Callable[[int], Any] | None:
+        """index -> element, where one index function and the source do it all."""
+        if self.ascent or len(self.descent) != 1:
+            return None
+        (function,) = self.descent
+        assert function is not None
+        if isinstance(self.records, Indices):
+            return function
+        source = self.records.source
+        return lambda index: source[function(index)]
 
 
 class Gather(_RandomAccess):

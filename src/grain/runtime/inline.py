@@ -23,7 +23,7 @@ from grain.stacking import stacked
 # After a first index by itself, which makes going to a place cheap, blocks grow, which makes going on cheap.
 _BLOCK_SIZES = (32, 256, 2048, 16384)
 # Children of a Gather that get fewer indices of a block than this are asked one by one.
-_WORTH_A_BLOCK = 8
+_WORTH_A_BLOCK = 48
 
 
 def at(plan: RandomAccess, index: Any) -> Any:
@@ -129,9 +129,10 @@ class Block:
             return origin
         if len(self._steps) == 1 and self._steps[0][2]:
             return self._filtered(origin, start)
-        if any(indices is not None or keeps for _, indices, keeps in self._steps):
-            return self._made(origin, start)
-        return self._mapped(origin, start)
+        functions = [function for function, indices, keeps in self._steps if indices is None and not keeps]
+        if len(functions) == len(self._steps) == len(set(map(id, functions))):
+            return self._mapped(origin, start, functions)
+        return self._made(origin, start)
 
     def _filtered(self, origin: Iterator[Any], position: int) -> Iterator[Any]:
         """As `_made`, for a filter alone."""
@@ -146,18 +147,16 @@ class Block:
             yield element
             position += 1
 
-    def _mapped(self, origin: Iterator[Any], position: int) -> Iterator[Any]:
-        """As `_made`, for what is most common: functions of the element alone."""
-        functions = [function for function, _, _ in self._steps]
+    def _mapped(self, origin: Iterator[Any], position: int, functions: list[Any]) -> Iterator[Any]:
+        """As `_made`, for what is most common: functions of the element alone, all different."""
         for element in origin:
-            waiting = iter(functions)
             try:
-                for function in waiting:
+                for function in functions:
                     if element is None:
                         break
                     element = function(element)
             except Exception as error:
-                self._add_place(error, len(functions) - 1 - length_hint(waiting), position)
+                self._add_place(error, [id(other) for other in functions].index(id(function)), position)
                 raise
             yield element
             position += 1
@@ -249,11 +248,9 @@ class _GatherOrigin:
             return self._one_by_one(start)
         picks = self._picks
         assert picks is not None
+        passed = np.bincount(picks[:start], minlength=len(self._plan.children)).tolist()
         streams = {
-            child: block.elements(
-                int((picks[:start] == child).sum()) if start else 0,
-                None if reads is None else reads.share(picks[start:] == child),
-            )
+            child: block.elements(passed[child], None if reads is None else reads.share(picks[start:] == child))
             for child, block in self._blocks.items()
         }
         return self._in_turn(picks[start:].tolist(), streams)
@@ -277,8 +274,10 @@ class _GatherOrigin:
         for child, index in zip(self._picks[start:].tolist(), below, strict=True):
             plan = children[child]
             try:
-                element = plan.descent[0](index) if plan.is_number else at(plan, index)
+                element = at(plan, index) if plan.record_at is None else plan.record_at(index)
             except Exception as error:
+                if type(plan) is Read and plan.record_at is not None:
+                    add_place(error, plan.records.name, index)
                 _note_child(error, child)
                 raise
             yield element

@@ -307,8 +307,7 @@ def test_every_window_of_a_thousand_is_looked_at():
             elements.append(next(iterator))
         except StopIteration:
             break
-        except ValueError as error:
-            assert "skipped 50.00 %" in str(error)
+        except ValueError:
             told_at.append(iterator.get_state()["next_index"])
     assert told_at == [1000, 2000, 3000]
     assert elements == [x for x in range(1, 3500, 2) if x not in (999, 1999, 2999)]

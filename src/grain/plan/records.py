@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from grain.arithmetic import IndexArray
 from grain.stacking import stacked
+
+Columns: TypeAlias = Callable[[int, int], Any]
+"""The records from one position to another, as one array."""
 
 
 class Indices:
@@ -19,12 +22,16 @@ class Indices:
     def one(self, index: Any) -> Any:
         return index
 
-    def column(self, indices: IndexArray) -> Any:
-        return stacked(indices.tolist()) if indices.dtype == object else indices.copy()
+    def columns(self, indices: IndexArray) -> Columns:
+        if indices.dtype == object:
+            return lambda start, stop: stacked(indices[start:stop].tolist())
+        return lambda start, stop: indices[start:stop].copy()
 
 
 class Items:
     """`source[index]`."""
+
+    columns: Callable[[IndexArray], Columns] | None = None
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -53,8 +60,11 @@ class Batches(Items):
 class Rows(Items):
     """An array of numbers: a batch of rows is one gather."""
 
-    def column(self, indices: IndexArray) -> Any:
-        return self.source.take(indices.astype(np.int64, copy=False), axis=0)
+    def columns(self, indices: IndexArray) -> Columns:
+        take, wanted = self.source.take, indices.astype(np.int64, copy=False)
+        if self.source.ndim == 1:
+            return lambda start, stop: take(wanted[start:stop])
+        return lambda start, stop: take(wanted[start:stop], 0)
 
 
 Records: TypeAlias = Indices | Items

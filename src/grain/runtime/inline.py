@@ -188,8 +188,7 @@ class _ReadOrigin:
     def __init__(self, plan: Read, indices: IndexArray) -> None:
         self._records, self._array = plan.records, indices
         self._indices: list[int] | None = None
-        gather = getattr(plan.records, "column", None)
-        self.column = None if gather is None else lambda start, stop: gather(indices[start:stop])
+        self.column = None if plan.records.columns is None else plan.records.columns(indices)
 
     def elements(self, start: int, reads: Reads | None) -> Iterator[Any]:
         if self._indices is None:

@@ -9,7 +9,7 @@ PACKAGE = ROOT / "src" / "grain"
 
 # From the bottom up. Within one layer modules may import each other, but not in a circle.
 LAYERS = [
-    "constants errors fields arithmetic config options transforms permutation rng selection trees stacking",
+    "constants errors fields arithmetic config options transforms permutation rng selection trees stacking tracebacks",
     "graph",
     "plan",
     "ops",

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from grain.graph.node import Context, Node, WorkerContext
 from grain.iterators.stream import open_stream
 from grain.options import DatasetOptions
+from grain.tracebacks import shorten_traceback
 
 T = TypeVar("T")
 Self = TypeVar("Self", bound="DatasetIterator[Any]")
@@ -148,8 +149,9 @@ class NodeIterator(DatasetIterator[T]):
         except StopIteration:
             self._elements = iter(())  # until the state is set
             raise
-        except BaseException:
+        except BaseException as error:
             self._elements = self._resumed()
+            shorten_traceback(error)
             raise
 
     def _resumed(self) -> Iterator[T]:
@@ -188,7 +190,7 @@ class NodeIterator(DatasetIterator[T]):
         self._elements = self._resumed()
 
     def __str__(self) -> str:
-        return str(self._stream.operator).replace("IterDataset", "DatasetIterator", 1)
+        return str(self._stream.operator.iterator_name)
 
 
 def get_next_index(iterator: DatasetIterator[Any]) -> int:

@@ -115,6 +115,11 @@ class IterNode(Node):
     State: ClassVar[Callable[..., Any]] = Stateless
 
     @property
+    def iterator_name(self) -> str:
+        """How its iterator is shown."""
+        return str(self).replace("IterDataset", "DatasetIterator", 1)
+
+    @property
     def group_size(self) -> int:
         """How many elements of the parent are asked for together."""
         return 1

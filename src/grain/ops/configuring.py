@@ -58,6 +58,10 @@ class IterSeed(Transparent):
     def carried_seed(self) -> int | None:
         return self.seed
 
+    @property
+    def iterator_name(self) -> str:
+        return str(self.parent.iterator_name)
+
     def __str__(self) -> str:
         return "WithOptionsIterDataset"
 
@@ -66,6 +70,10 @@ class WithOptions(Transparent):
     """Options for the whole pipeline, before and after."""
 
     options: DatasetOptions
+
+    @property
+    def iterator_name(self) -> str:
+        return str(self.parent.iterator_name)
 
     def __str__(self) -> str:
         return f"WithOptionsIterDataset(options={self.options})"

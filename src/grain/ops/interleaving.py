@@ -145,5 +145,10 @@ class Interleave(IterNode):
     def element_spec(self) -> Any:
         return element_spec(node_of(self.datasets[0]))
 
+    @property
+    def iterator_name(self) -> str:
+        count = len(self.datasets)
+        return f"InterleaveDatasetIterator([{count} datasets], cycle_length={min(self.cycle_length, count)})"
+
     def __str__(self) -> str:
         return f"InterleaveIterDataset([{len(self.datasets)} datasets], cycle_length={self.cycle_length})"

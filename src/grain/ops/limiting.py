@@ -86,6 +86,10 @@ class IterRepeat(PassingOn):
             parent.restore(state._start)
             is_whole_epoch = True
 
+    @property
+    def iterator_name(self) -> str:
+        return f"_RepeatDatasetIterator(num_epochs={self.num_epochs})"
+
     def __str__(self) -> str:
         return f"RepeatIterDataset(num_epochs={self.num_epochs})"
 

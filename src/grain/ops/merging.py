@@ -73,6 +73,10 @@ class IterMix(Merging):
             )
         return fields, list(container) if self.keys is None else [container.get(key, ABSENT) for key in self.keys]
 
+    @property
+    def iterator_name(self) -> str:
+        return f"MixedDatasetIterator([{len(self.components)} parents], proportions={self.weights})"
+
     def __str__(self) -> str:
         return f"MixedIterDataset([{len(self.components)} parents], proportions={list(self.weights)})"
 
@@ -163,6 +167,10 @@ class IterZip(Merging):
 
     def element_spec(self, *parents: Any) -> Any:
         return parents
+
+    @property
+    def iterator_name(self) -> str:
+        return f"ZipDatasetIterator([{len(self.components)} parents])"
 
     def __str__(self) -> str:
         return f"ZipIterDataset(parents={self.components}, strict={self.strict})"

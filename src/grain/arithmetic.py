@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,14 @@ IndexArray: TypeAlias = "npt.NDArray[Any]"
 """An array of int64, or of Python ints (dtype object) where int64 would overflow."""
 
 _INT64 = 2**63
+
+
+def integer(name: str, value: Any) -> int:
+    """`value` as an int, whatever kind of integer it is."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r} ({type(value).__name__}).") from None
 
 
 def exact(indices: Any, factor: int, offset: int = 0) -> Any:

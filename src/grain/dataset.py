@@ -11,7 +11,7 @@ from grain.graph.naming import transform_name
 from grain.graph.node import Node
 from grain.graph.seeds import default_seed
 from grain.graph.specs import element_spec
-from grain.iterator import Measuring
+from grain.iterator import MEASURING, Measuring
 from grain.ops.batching import BatchFunction, batch_node
 from grain.ops.configuring import seed_node
 from grain.ops.custom import node_of
@@ -50,7 +50,7 @@ class Dataset(Generic[T]):
 
     @property
     def _stats(self) -> Measuring:
-        return Measuring()
+        return MEASURING
 
     @abc.abstractmethod
     def _derived(self, node: Any) -> Any:

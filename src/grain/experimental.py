@@ -19,11 +19,11 @@ from grain.ops.combining import zip_of
 from grain.ops.configuring import WithOptions, thread_prefetch
 from grain.ops.custom import iter_node_of, map_node_of
 from grain.ops.flattening import flat_map_node
-from grain.ops.interleaving import Interleave
+from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.merging import iter_zip
-from grain.ops.ordering import WindowShuffle
-from grain.ops.windowing import IterWindowShuffle
+from grain.ops.ordering import window_shuffle
+from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions, ExecutionTrackingMode
 from grain.permutation import index_shuffle
 from grain.rng import RngPool
@@ -101,7 +101,7 @@ class WindowShuffleIterDataset(NodeIterDataset[Any]):
     """`parent.window_shuffle(window_size, seed=seed)`."""
 
     def __init__(self, parent: Any, *, window_size: int, seed: int) -> None:
-        super().__init__(IterWindowShuffle(iter_node_of(parent), window_size, seed))
+        super().__init__(iter_window_shuffle(iter_node_of(parent), window_size, seed))
 
 
 class FlatMapIterDataset(NodeIterDataset[Any]):
@@ -131,7 +131,7 @@ class InterleaveIterDataset(NodeIterDataset[Any]):
         iter_buffer_size: int = 1,
     ) -> None:
         super().__init__(
-            Interleave(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
+            interleave(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
         )
 
 
@@ -153,7 +153,7 @@ class WindowShuffleMapDataset(NodeMapDataset[Any]):
     """`parent.window_shuffle(window_size, seed=seed)`."""
 
     def __init__(self, parent: Any, *, window_size: int, seed: int) -> None:
-        super().__init__(WindowShuffle(map_node_of(parent), window_size, seed))
+        super().__init__(window_shuffle(map_node_of(parent), window_size, seed))
 
 
 class ZipMapDataset(NodeMapDataset[Any]):

@@ -1,7 +1,7 @@
 """Plain data: classes that are their annotated fields.
 
 As dataclasses, of which there would be fifty here, but without generating code: that would double the time of
-`import grain`.
+`import grain`. Annotations are looked at as text, so modules with such classes import them from `__future__`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,12 @@ class Fields:
         values.update(zip(names, args, strict=False))
         values.update(kwargs)
         missing = [name for name in names if values[name] is _REQUIRED]
-        if missing or len(values) != len(names) or len(args) > len(names):
+        if (
+            missing
+            or len(values) != len(names)
+            or len(args) > len(names)
+            or not kwargs.keys().isdisjoint(names[: len(args)])
+        ):
             raise TypeError(f"{type(self).__name__} takes {names}: got {args} and {kwargs}, without {missing}.")
 
     def replaced(self: Self, **changes: Any) -> Self:

@@ -12,10 +12,10 @@ from grain.iterator import DatasetIterator, NodeIterator
 from grain.ops.batching import rebatch_node
 from grain.ops.configuring import WithOptions, thread_prefetch
 from grain.ops.custom import iter_node_of
-from grain.ops.interleaving import Interleave
+from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.merging import iter_mix, iter_zip
-from grain.ops.windowing import IterWindowShuffle
+from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class IterDatasetMeta(abc.ABCMeta):
         'abaacc'
         """
         return NodeIterDataset(
-            Interleave(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
+            interleave(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
         )
 
 
@@ -136,10 +136,10 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         >>> list(grain.MapDataset.range(10).to_iter_dataset().window_shuffle(4, seed=1))
         [0, 3, 2, 1, 6, 5, 7, 4, 9, 8]
         """
-        return self._derived(IterWindowShuffle(self._as_node, window_size, seed))
+        return self._derived(iter_window_shuffle(self._as_node, window_size, seed))
 
     def thread_prefetch(self, prefetch_buffer_size: int) -> IterDataset[T]:
-        """Elements made up to `prefetch_buffer_size` ahead, by a thread of their own.
+        """Elements may be made up to `prefetch_buffer_size` ahead; they are the same, in the same order.
 
         >>> import grain
         >>> list(grain.MapDataset.range(3).to_iter_dataset().thread_prefetch(2))

@@ -71,7 +71,7 @@ class DatasetIterator(abc.ABC, Generic[T]):
 
     @property
     def _stats(self) -> Measuring:
-        return _MEASURING
+        return MEASURING
 
     def __iter__(self: Self) -> Self:
         return self
@@ -131,7 +131,7 @@ class Measuring:
         return element
 
 
-_MEASURING = Measuring()
+MEASURING = Measuring()
 
 
 class NodeIterator(DatasetIterator[T]):

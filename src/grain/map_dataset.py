@@ -6,13 +6,15 @@ import abc
 from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
+import numpy as np
+
 from grain.dataset import Dataset, NodeDataset
 from grain.graph.node import MapNode
 from grain.iter_dataset import IterDataset, NodeIterDataset
 from grain.iterator import DatasetIterator
 from grain.ops.combining import concatenate, mix, select, zip_of
 from grain.ops.custom import map_node_of
-from grain.ops.ordering import WindowShuffle, reindex, repeat, shuffle, slice_of
+from grain.ops.ordering import reindex, repeat, shuffle, slice_of, window_shuffle
 from grain.ops.reading import Range, Source, to_iter
 from grain.options import ReadOptions
 from grain.plan.kinds import RandomAccess
@@ -45,7 +47,7 @@ class MapDatasetMeta(abc.ABCMeta):
         >>> list(grain.MapDataset.range(2, 8, 3))
         [2, 5]
         """
-        return NodeMapDataset(Range(range(start) if stop is None and step == 1 else _range(start, stop, step)))
+        return NodeMapDataset(Range(range(0, start, step) if stop is None else range(start, stop, step)))
 
     def mix(cls, datasets: Sequence[MapDataset[Any]], weights: Sequence[float] | None = None) -> MapDataset[Any]:
         """Elements of several datasets, in the proportions of `weights`.
@@ -81,10 +83,6 @@ class MapDatasetMeta(abc.ABCMeta):
         [(0, 'a'), (1, 'b')]
         """
         return NodeMapDataset(zip_of([map_node_of(dataset) for dataset in datasets]))
-
-
-def _range(start: int, stop: int | None, step: int) -> range:
-    return range(0, start, step) if stop is None else range(start, stop, step)
 
 
 class MapDataset(Dataset[T], metaclass=MapDatasetMeta):
@@ -147,7 +145,7 @@ class MapDataset(Dataset[T], metaclass=MapDatasetMeta):
         >>> list(grain.MapDataset.range(12).window_shuffle(4, seed=1))
         [1, 2, 3, 0, 4, 7, 5, 6, 10, 11, 8, 9]
         """
-        return self._derived(WindowShuffle(self._as_node, window_size, seed))
+        return self._derived(window_shuffle(self._as_node, window_size, seed))
 
     def slice(self, sl: slice | Sequence[int]) -> MapDataset[T]:
         """The elements of a slice of each epoch, or those at the indices of a sequence.
@@ -195,8 +193,14 @@ class NodeMapDataset(NodeDataset, MapDataset[T]):
         return self._node.length
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return self.slice(index)
+        if type(index) is not int:
+            if isinstance(index, slice):
+                return self.slice(index)
+            if not isinstance(index, int | float | np.number):
+                raise TypeError(
+                    f"The index of {self} must be an integer or a slice, got {index!r}; "
+                    "for several indices use ds.slice([...])."
+                )
         try:
             plan = self._plan
         except AttributeError:

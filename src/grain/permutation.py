@@ -8,14 +8,13 @@ shuffle of 10**12 indices needs no memory. Keys come from C++'s `std::seed_seq` 
 from __future__ import annotations
 
 import math
-import operator
 from array import array
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from grain.arithmetic import IndexArray
+from grain.arithmetic import IndexArray, integer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -61,7 +60,7 @@ def permuted(index: int, count: int, seed: int, rounds: int = 4) -> int:
         if small.table is None:
             small.work += _WHOLE_BLOCK // count
             if small.work > _WORTH_A_TABLE:
-                small.table = array("H", _permutation.__wrapped__(count, seed, rounds).astype(np.uint16))
+                small.table = array("H", _permutation(count, seed, rounds))
         if small.table is not None:
             return small.table[index]
     bits, mask, keys, mixed = _cipher(count, seed, rounds)
@@ -80,7 +79,7 @@ def permuted(index: int, count: int, seed: int, rounds: int = 4) -> int:
 def permuted_array(indices: IndexArray, count: int, seed: int, rounds: int = 4) -> npt.NDArray[np.int64]:
     """`permuted` of a whole array of indices, each in 0..count-1."""
     if count <= _WHOLE_BLOCK:
-        return _permutation(count, seed, rounds)[indices.astype(np.int64, copy=False)]
+        return _permutation(count, seed, rounds)[indices.astype(np.int64, copy=False)].astype(np.int64)
     values = indices.astype(np.int64)
     bits = _word_bits(count)
     if count - 1 >> 2 * bits:  # see `_word_bits`: what the block cannot hold stays where it is
@@ -103,10 +102,7 @@ def permuted_array(indices: IndexArray, count: int, seed: int, rounds: int = 4) 
 
 
 def _integer(name: str, value: Any, low: int, high: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"index_shuffle: {name} must be an integer, got {value!r} ({type(value).__name__})") from None
+    number = integer(name, value)
     if not low <= number < high:
         raise TypeError(f"index_shuffle: {name} must be in [{low}, {high}), got {number}")
     return number
@@ -174,22 +170,28 @@ _small_permutation = lru_cache(maxsize=1 << 13)(_SmallPermutation)
 def permuted_each(indices: IndexArray, counts: IndexArray, seeds: IndexArray) -> npt.NDArray[np.int64]:
     """`permuted` of many indices, each with its own count and seed."""
     values = indices.astype(np.int64)
-    for count in np.unique(counts).tolist():
-        here = np.flatnonzero(counts == count)
-        if count < _WALKED_TOGETHER:
-            for seed in np.unique(seeds[here]).tolist():
-                chosen = here[seeds[here] == seed]
-                values[chosen] = permuted_array(values[chosen], count, seed)
+    widths = {count: _word_bits(count) if count >= _WALKED_TOGETHER else 0 for count in np.unique(counts).tolist()}
+    bits_of = np.array(list(widths.values()))[np.searchsorted(list(widths), counts)]
+    for bits in set(widths.values()):
+        here = np.flatnonzero(bits_of == bits)
+        if bits:
+            _walk_together(values, here, counts, seeds, bits)
             continue
-        bits = _word_bits(count)
-        here = here[values[here] >> 2 * bits == 0]
-        keys = [word & (1 << bits) - 1 for word in _key_words(seeds[here], 4)]
-        while here.size:
-            walked = _encrypted_with(values[here], bits, ((keys[0], keys[1]), (keys[2], keys[3])))
-            values[here] = walked
-            outside = np.flatnonzero(walked.view(np.uint64) >= count)
-            here, keys = here[outside], [key[outside] for key in keys]
+        for count, seed in set(zip(counts[here].tolist(), seeds[here].tolist(), strict=True)):
+            chosen = here[(counts[here] == count) & (seeds[here] == seed)]
+            values[chosen] = permuted_array(values[chosen], count, seed)
     return values
+
+
+def _walk_together(values: IndexArray, here: IndexArray, counts: IndexArray, seeds: IndexArray, bits: int) -> None:
+    """Permute `values[here]` in place; all have blocks of the same width."""
+    here = here[values[here] >> 2 * bits == 0]
+    keys = [word & (1 << bits) - 1 for word in _key_words(seeds[here], 4)]
+    while here.size:
+        walked = _encrypted_with(values[here], bits, ((keys[0], keys[1]), (keys[2], keys[3])))
+        values[here] = walked
+        outside = np.flatnonzero(walked.view(np.uint64) >= counts[here].astype(np.uint64))
+        here, keys = here[outside], [key[outside] for key in keys]
 
 
 def _encrypted(values: npt.NDArray[np.int64], bits: int, seed: int, rounds: int) -> npt.NDArray[np.int64]:
@@ -259,9 +261,13 @@ class _MixedWords:
         return _round_function(word, self._bits)  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=16)
-def _permutation(count: int, seed: int, rounds: int) -> npt.NDArray[np.int64]:
-    """The whole permutation of a small range: where each value lands when encrypted until it is below `count` again.
+def _permutation(count: int, seed: int, rounds: int) -> npt.NDArray[np.uint16]:
+    """The whole permutation of a small range; many are kept, as long as they are short."""
+    return (_short_permutation if count < _SCALAR_TABLE else _long_permutation)(count, seed, rounds)
+
+
+def _made_permutation(count: int, seed: int, rounds: int) -> npt.NDArray[np.uint16]:
+    """Where each of `count` values lands when encrypted until it is below `count` again.
 
     Long walks are shortened twice: first every eighth value is a stop, then walks between stops double at each pass.
     """
@@ -278,8 +284,11 @@ def _permutation(count: int, seed: int, rounds: int) -> npt.NDArray[np.int64]:
     while (values >= count).any():
         values = hop[values]
         hop = hop[hop]
-    values.flags.writeable = False
-    return values
+    return values.astype(np.uint16)
+
+
+_short_permutation = lru_cache(maxsize=1 << 12)(_made_permutation)
+_long_permutation = lru_cache(maxsize=1 << 6)(_made_permutation)
 
 
 def _whole_block(seed: int, rounds: int) -> npt.NDArray[np.uint16]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -42,9 +43,9 @@ class Proportions:
 
     def pick(self, index: int) -> tuple[int, int]:
         """(component, index in it) of one index."""
-        cycle, place = divmod(index, self.period)
-        if self.period <= _TABLE_LIMIT:
-            components, places = self._one_period()
+        if self._table is not None:
+            components, places = self._table
+            cycle, place = divmod(index, self.period)
             component = int(components[place])
             return component, int(places[place]) + cycle * self.weights[component]
         start, stop = index, index + 1
@@ -120,6 +121,12 @@ def _rank(group: IndexArray) -> IndexArray:
     return np.arange(group.size) - np.repeat(starts, np.diff(np.r_[starts, group.size]))
 
 
+@lru_cache(maxsize=64)
+def proportions(weights: tuple[int, ...]) -> Proportions:
+    """The proportions of `weights`, with the table that is made for them on the way."""
+    return Proportions(weights)
+
+
 class Concatenation:
     """Deals out indices to components one after the other, epoch by epoch."""
 
@@ -127,7 +134,6 @@ class Concatenation:
         self.lengths = tuple(lengths)
         self._starts = (0, *accumulate(self.lengths))
         self.length = self._starts[-1]
-        self._longest = max(self.lengths, default=0)
 
     def pick(self, index: int) -> tuple[int, int]:
         """(component, index in it) of one index."""

@@ -79,9 +79,10 @@ def _stacked_dicts(values: Sequence[Any], first: dict[Any, Any]) -> Any:
     if set(map(type, values)) != {dict} or sum(map(len, values)) != len(values) * len(first):
         raise ValueError("structures differ")
     try:
-        return {key: _stacked([value[key] for value in values]) for key in sorted(first)}
+        columns = {key: [value[key] for value in values] for key in sorted(first)}
     except (KeyError, TypeError) as error:  # another key in some element; keys that cannot be sorted
         raise ValueError("structures differ") from error
+    return {key: _stacked(column) for key, column in columns.items()}
 
 
 def _stacked_leaves(values: Sequence[Any], kind: type) -> Any:

@@ -30,12 +30,17 @@ def shorten_traceback(error: BaseException) -> None:
         error.__cause__ = unfiltered
 
 
-def _without_own_frames(traceback: TracebackType) -> TracebackType | None:
+def _without_own_frames(whole: TracebackType) -> TracebackType | None:
     """The traceback without frames of this package; the frame that raised stays in any case."""
-    rest = None if traceback.tb_next is None else _without_own_frames(traceback.tb_next)
-    if traceback.tb_next is not None and _is_own(traceback):
-        return rest
-    return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+    frames, current = [], whole
+    while current.tb_next is not None:
+        if not _is_own(current):
+            frames.append(current)
+        current = current.tb_next
+    shortened = current
+    for frame in reversed(frames):
+        shortened = TracebackType(shortened, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return shortened
 
 
 def _hide(traceback: TracebackType | None) -> None:

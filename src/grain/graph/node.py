@@ -108,8 +108,6 @@ class IterNode(Node):
     """Whether each element of the parent gives exactly one."""
     reads_by_index: ClassVar[bool] = False
     """Whether the parent has random access: the stream begins here."""
-    opens_streams: ClassVar[bool] = False
-    """Whether it runs datasets that are not its parents."""
     parent_field: ClassVar[str | None] = None
     """The field of the state from which `run` takes the parent to its position itself, where it does so."""
     State: ClassVar[Callable[..., Any]] = Stateless

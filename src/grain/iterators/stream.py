@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from grain.arithmetic import integer
 from grain.graph.node import ABSENT, Context, IterNode, Node, WorkerContext, copied, required
 from grain.ops.configuring import collected_options
+from grain.ops.custom import CustomIter
+from grain.ops.interleaving import Interleave
 from grain.plan import kinds
 from grain.plan.lowering import stream
 from grain.runtime.reading import reader_of
@@ -118,9 +121,14 @@ class BoundaryStream(Stream):
     def _checked(self, saved: Any) -> int:
         if not isinstance(saved, dict) or "next_index" not in saved:
             required(saved, ("next_index",), self.operator)
-        index: int = saved["next_index"]
+        index = saved["next_index"]
+        if type(index) is not int:
+            index = integer("next_index", index)
         if not 0 <= index <= self._length:
-            raise IndexError(f"Checkpoint `next_index` {index} is out of range for dataset of length {self._length}.")
+            raise IndexError(
+                f"Checkpoint `next_index` {index} is out of range for dataset of length {self._length}. "
+                "Restore it with the pipeline that saved it."
+            )
         return index
 
     def become(self, state: int) -> None:
@@ -147,14 +155,23 @@ class BoundaryStream(Stream):
 class InterleaveStream(Stream):
     """A stream of datasets that are opened while it runs."""
 
-    def _fresh(self) -> Any:
-        return self.operator.fresh_with(self._open)  # type: ignore[attr-defined]
+    operator: Interleave
 
-    def _open(self, node: IterNode) -> Any:
-        return open_stream(node, self.context)
+    def _fresh(self) -> Any:
+        return self.operator.fresh_with(_Opener(self.context))
 
     def loaded(self, saved: Any) -> list[tuple[Any, Any]]:
-        return [(self, self.operator.load_with(self.state, saved))]  # type: ignore[attr-defined]
+        return [(self, self.operator.load_with(self.state, saved))]
+
+    def become(self, state: Any) -> None:
+        self._close_streams()
+        super().become(state)
+
+    def adopt_context(self, context: Context) -> None:
+        super().adopt_context(context)
+        self.state.open = _Opener(context)
+        for opened in self.operator.streams(self.state):
+            opened.adopt_context(context)
 
     def get_next_index(self) -> int:
         return self._only_stream("get").get_next_index()  # type: ignore[no-any-return]
@@ -163,30 +180,43 @@ class InterleaveStream(Stream):
         self._only_stream("set").set_next_index(index)
 
     def _only_stream(self, verb: str) -> Any:
-        if len(self.operator.datasets) != 1:  # type: ignore[attr-defined]
+        if len(self.operator.datasets) != 1:
             raise NotImplementedError(
                 f"{verb}_next_index is not supported for InterleaveDatasetIterator with more than one dataset."
             )
         self.save()  # opens it
-        return self.operator.streams(self.state)[0]  # type: ignore[attr-defined]
+        return self.operator.streams(self.state)[0]
 
     def start_prefetch(self) -> None:
         self.save()
-        for opened in self.operator.streams(self.state):  # type: ignore[attr-defined]
+        for opened in self.operator.streams(self.state):
             opened.start_prefetch()
 
     def close(self) -> None:
         super().close()
-        for opened in self.operator.streams(self.state):  # type: ignore[attr-defined]
+        self._close_streams()
+
+    def _close_streams(self) -> None:
+        for opened in self.operator.streams(self.state):
             opened.close()
+
+
+class _Opener:
+    """Opens streams within a pipeline; it does not know the stream that it works for, which would be a cycle."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __call__(self, node: IterNode) -> Any:
+        return open_stream(node, self._context)
 
 
 class CustomStream:
     """A user's iterator, which keeps its own state."""
 
-    def __init__(self, operator: IterNode, context: Context) -> None:
+    def __init__(self, operator: CustomIter, context: Context) -> None:
         self.operator, self.context = operator, context
-        self.iterator: Any = operator.open()  # type: ignore[attr-defined]
+        self.iterator: Any = operator.open()
         if hasattr(self.iterator, "_share_context"):
             self.iterator._share_context(context)
 
@@ -246,7 +276,7 @@ def _opened(plan: kinds.Stream, context: Context) -> Any:
     if isinstance(plan, kinds.Boundary):
         return BoundaryStream(plan, context)
     operator = plan.operator
-    if operator.is_opaque:
+    if isinstance(operator, CustomIter):
         return CustomStream(operator, context)
-    kind = InterleaveStream if operator.opens_streams else Stream
+    kind = InterleaveStream if isinstance(operator, Interleave) else Stream
     return kind(operator, tuple(_opened(parent, context) for parent in plan.parents), context)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from grain.arithmetic import divided, exact
+from grain.arithmetic import divided, exact, integer
 from grain.errors import add_place
 from grain.fields import Fields
 from grain.graph.naming import transform_name
@@ -18,8 +18,9 @@ from grain.graph.node import IterNode, MapNode, Node, Parent, ancestors
 from grain.graph.specs import ShapeDtypeStruct
 from grain.plan.kinds import Group
 from grain.stacking import stacked
-from grain.trees import branch_of, map_structure
+from grain.trees import branch_of, map_structure, spec_like
 
+_END = object()
 BatchFunction = Callable[[Sequence[Any]], Any]
 
 
@@ -118,7 +119,7 @@ class IterBatch(Batching, IterNode):
 
 def batch_node(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFunction | None) -> Node:
     """`ds.batch(...)`."""
-    check_size(batch_size)
+    batch_size = checked_size(batch_size)
     if not parent.is_random_access:
         return IterBatch(parent, batch_size, drop_remainder, batch_fn)
     for ancestor in ancestors(parent):
@@ -132,10 +133,12 @@ def batch_node(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: Bat
     return MapBatch(parent, batch_size, drop_remainder, batch_fn, parent.length, length)
 
 
-def check_size(batch_size: int) -> None:
-    """Refuse batches of nothing."""
+def checked_size(batch_size: int) -> int:
+    """`batch_size`, where batches can have it."""
+    batch_size = integer("batch_size", batch_size)
     if batch_size <= 0:
         raise ValueError(f"batch_size must be positive. Got {batch_size}.")
+    return batch_size
 
 
 class Rebatch(IterNode):
@@ -190,9 +193,11 @@ class Rebatch(IterNode):
     def _next_batch(self, state: Any, parent: Parent, batches: Iterator[Any]) -> Any:
         """The parent's next batch, None at the end. If there is an error, that batch is passed over."""
         try:
-            batch = next(batches, None)
-            if batch is not None and not _rows(batch):
-                raise ValueError("Rebatching with starting batch size of 0 is not supported.")
+            batch = next(batches, _END)
+            if batch is _END:
+                return None
+            if not _rows(batch):
+                raise ValueError(f"Rebatching with starting batch size of 0 is not supported. Got {spec_like(batch)}.")
         except Exception:
             state.parent, state._batch, state.batch_idx = parent.save(), None, 0
             raise
@@ -207,8 +212,7 @@ class Rebatch(IterNode):
 
 def rebatch_node(parent: Any, batch_size: int, drop_remainder: bool) -> Rebatch:
     """`ds.rebatch(...)`."""
-    check_size(batch_size)
-    return Rebatch(parent, batch_size, drop_remainder)
+    return Rebatch(parent, checked_size(batch_size), drop_remainder)
 
 
 def _rows(batch: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from grain.graph.node import MapNode
 from grain.plan.kinds import Gather, Join
-from grain.selection import Concatenation, Proportions, integer_weights
+from grain.selection import Concatenation, integer_weights, proportions
 from grain.transforms import DatasetSelectionMap
 
 
@@ -39,8 +39,8 @@ class Mix(Combining):
         return self.epoch_length
 
     def lower(self, *parents: Any) -> Gather:
-        proportions = Proportions(self.weights)
-        return Gather(parents, proportions.pick, proportions.pick_array)
+        chosen = proportions(self.weights)
+        return Gather(parents, chosen.pick, chosen.pick_array)
 
     def __repr__(self) -> str:
         lengths = [parent.length for parent in self.components]

@@ -80,7 +80,7 @@ class WithOptions(Transparent):
 
 
 class ThreadPrefetch(Transparent):
-    """Elements made ahead of time, by a thread of their own."""
+    """Elements that may be made ahead of time."""
 
     prefetch_buffer_size: int
 

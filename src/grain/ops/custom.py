@@ -45,6 +45,11 @@ class CustomIter(IterNode):
     def open(self) -> Iterator[Any]:
         """A new iterator of the user's."""
         iterator: Iterator[Any] = self.dataset.__iter__()
+        if not hasattr(iterator, "get_state") or not hasattr(iterator, "set_state"):
+            raise TypeError(
+                f"{self}.__iter__ must return a DatasetIterator, which has get_state and set_state; "
+                f"got {type(iterator).__name__}."
+            )
         return iterator
 
     def __str__(self) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from grain.arithmetic import integer
+from grain.errors import StateMismatchError
 from grain.fields import Fields
 from grain.graph.node import IterNode, copied, required
 from grain.graph.specs import element_spec
@@ -41,7 +43,6 @@ class Interleave(IterNode):
     num_make_iter_threads: int
     make_iter_buffer_size: int
     iter_buffer_size: int
-    opens_streams = True
 
     class State(Fields):
         open: Callable[[IterNode], Any]
@@ -64,13 +65,15 @@ class Interleave(IterNode):
             if slot.stream is not None:
                 element = next(iter(slot.stream), _END)
                 state.turn = (state.turn + 1) % len(state.slots)
-                if element is not _END:
-                    slot.last_state = slot.stream.save()
-                    yield element
-                else:
+                if element is _END:
                     if slot.is_random_access:
                         slot.last_state = slot.stream.save()
+                    slot.stream.close()
                     slot.stream = None
+                else:
+                    if not slot.is_random_access:
+                        slot.last_state = slot.stream.save()
+                    yield element
             elif not self._open_next(state, slot):
                 if all(other.stream is None for other in state.slots):
                     return
@@ -117,25 +120,29 @@ class Interleave(IterNode):
         """The saved state; datasets are opened anew."""
         saved = {"future_states": {}, **saved} if isinstance(saved, dict) else saved
         saved = required(saved, _FIELDS, self)
-        loaded = self.State(
-            state.open,
-            [],
-            saved["next_index_in_cycle"],
-            saved["next_index_in_datasets"],
-            {int(key): value for key, value in saved["future_states"].items()},
-        )
         positions, states = saved["iterators_in_use_indices"], saved["iterators_in_use_states"]
-        for position, stream_state, ended in zip(positions, states, saved["exhausted"], strict=True):
+        turn, next_dataset, ended = saved["next_index_in_cycle"], saved["next_index_in_datasets"], saved["exhausted"]
+        count = len(state.slots)
+        if not (
+            len(positions) == len(states) == len(ended) == count
+            and 0 <= turn < max(count, 1)
+            and all(0 <= position < len(self.datasets) for position in positions)
+        ):
+            raise StateMismatchError(
+                f"The state does not fit {self}: it is of {len(positions)} datasets at a time, numbers {positions}. "
+                "Restore it with the same datasets and cycle_length (or number of workers)."
+            )
+        future_states = {int(key): value for key, value in saved["future_states"].items()}
+        loaded = self.State(state.open, [], turn, next_dataset, future_states)
+        for position, stream_state, has_ended in zip(positions, states, ended, strict=True):
             slot = Slot(position, None, stream_state)
-            if stream_state is not None and not ended:
-                self._fill(loaded, slot, position)
+            if stream_state is not None and not has_ended:
+                if not self._fill(loaded, slot, position):
+                    raise StateMismatchError(
+                        f"The state does not fit {self}: dataset {position} is missing (None) now."
+                    )
                 slot.stream.restore(stream_state)
             loaded.slots.append(slot)
-        if len(loaded.slots) != len(state.slots):
-            raise ValueError(
-                f"The state is of an interleaving of {len(loaded.slots)} datasets at a time, this one has "
-                f"{len(state.slots)}: restore it with the same datasets and cycle_length (or number of workers)."
-            )
         return loaded
 
     def streams(self, state: Any) -> list[Any]:
@@ -152,3 +159,18 @@ class Interleave(IterNode):
 
     def __str__(self) -> str:
         return f"InterleaveIterDataset([{len(self.datasets)} datasets], cycle_length={self.cycle_length})"
+
+
+def interleave(
+    datasets: Any, cycle_length: int, make_threads: int, make_buffer_size: int, buffer_size: int
+) -> Interleave:
+    """Interleave `datasets`, `cycle_length` at a time."""
+    if not hasattr(datasets, "__len__") or isinstance(datasets, Mapping):
+        raise TypeError(
+            f"interleave takes a sequence of datasets or a MapDataset of them, got {type(datasets).__name__}: "
+            "make a list of them."
+        )
+    cycle_length = integer("cycle_length", cycle_length)
+    if cycle_length < 0:
+        raise ValueError(f"cycle_length must not be negative, got {cycle_length}.")
+    return Interleave(datasets, cycle_length, make_threads, make_buffer_size, buffer_size)

@@ -7,7 +7,7 @@ from typing import Any
 
 from grain.fields import Fields
 from grain.graph.node import IterNode, Parent
-from grain.ops.ordering import check_epochs
+from grain.ops.ordering import checked_epochs
 
 
 class PassingOn(IterNode):
@@ -96,8 +96,7 @@ class IterRepeat(PassingOn):
 
 def iter_repeat(parent: IterNode, num_epochs: int | None) -> IterRepeat:
     """`parent` again and again."""
-    check_epochs(num_epochs)
-    return IterRepeat(parent, num_epochs)
+    return IterRepeat(parent, checked_epochs(num_epochs))
 
 
 class Cache(PassingOn):

@@ -11,7 +11,7 @@ from grain.errors import StateMismatchError
 from grain.fields import Fields
 from grain.graph.node import ABSENT, IterNode, Parent, required
 from grain.ops.combining import check_parents, check_weight_count
-from grain.selection import Proportions, integer_weights
+from grain.selection import Proportions, integer_weights, proportions
 
 _LARGEST_BLOCK = 4096
 
@@ -41,19 +41,19 @@ class IterMix(Merging):
         if state.stop:
             return
         streams: dict[int, Iterator[Any]] = {}
-        for component in _choices(Proportions(self.weights), state.index):
+        for component in _choices(proportions(self.weights), state.index):
             if component not in streams:
                 streams[component] = iter(parents[component])
-            state.index += 1
             try:
                 element = next(streams[component])
             except StopIteration:
-                state.stop = True
+                state.index, state.stop = state.index + 1, True
                 return
             except Exception as error:
-                state.stop = True
+                state.index, state.stop = state.index + 1, True
                 error.add_note(f"Exception caught while processing dataset @ input_index={component}")
                 raise
+            state.index += 1
             yield element
 
     def save(self, state: Any, parents: Sequence[Parent]) -> dict[str, Any]:
@@ -65,13 +65,14 @@ class IterMix(Merging):
     def split(self, state: Any, saved: Any) -> tuple[dict[str, Any], list[Any]]:
         """As the default; parents that were not there when it was saved get None."""
         fields = required(saved, ["parents", "index", "stop"], self)
-        container = fields.pop("parents")
-        if isinstance(container, dict) != (self.keys is not None):
+        container: Any = fields.pop("parents")
+        kind = type(container)
+        if kind is not (list if self.keys is None else dict):
             raise StateMismatchError(
                 f"The state does not fit {self}: one is of a mapping of datasets, the other of a sequence. "
                 "Restore it with the pipeline that saved it."
             )
-        return fields, list(container) if self.keys is None else [container.get(key, ABSENT) for key in self.keys]
+        return fields, container if self.keys is None else [container.get(key, ABSENT) for key in self.keys]
 
     @property
     def iterator_name(self) -> str:
@@ -132,7 +133,9 @@ class IterZip(Merging):
                 try:
                     elements.append(next(stream))
                 except StopIteration:
-                    if self.strict and error is None:
+                    if error is not None:
+                        raise error from None
+                    if self.strict:
                         self._check_ends(position, streams)
                     return
                 except Exception as caught:  # the other parents pass over their elements too
@@ -158,9 +161,9 @@ class IterZip(Merging):
     def split(self, state: Any, saved: Any) -> tuple[dict[str, Any], list[Any]]:
         """No fields, and the states of the parents."""
         above = required(saved, ["parents"], self)["parents"]
-        if len(above) != len(self.components):
+        if not isinstance(above, list) or len(above) != len(self.components):
             raise StateMismatchError(
-                f"The state does not fit {self}: it is of {len(above)} datasets, this one has {len(self.components)}. "
+                f"The state does not fit {self}: it has {above!r} for {len(self.components)} datasets. "
                 "Restore it with the pipeline that saved it."
             )
         return {}, above

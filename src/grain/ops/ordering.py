@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from grain.arithmetic import divided, exact
+from grain.arithmetic import divided, exact, integer
 from grain.graph.node import MapNode
 from grain.graph.seeds import required_seed
 from grain.permutation import permuted, permuted_array
-from grain.plan.kinds import IndexStep, ShuffleStep
+from grain.plan.kinds import Gather, IndexStep, ShuffleStep
 
 _SEEDS = 2**32
 
@@ -106,6 +106,19 @@ def _window_shuffled(seed: int, size: int, index: Index) -> Index:
     return window * size + _permuted_by_part(window, place, size, seed)
 
 
+def window_shuffle(parent: MapNode, window_size: int, seed: int) -> WindowShuffle:
+    """Shuffle `parent` within windows."""
+    return WindowShuffle(parent, checked_window(window_size), integer("seed", seed))
+
+
+def checked_window(window_size: int) -> int:
+    """`window_size`, where windows can have it."""
+    window_size = integer("window_size", window_size)
+    if window_size < 0:
+        raise ValueError(f"window_size must not be negative, got {window_size}.")
+    return window_size
+
+
 class Slice(Reordering):
     """Every `step`-th element from `start` to `stop`, in each epoch."""
 
@@ -149,8 +162,11 @@ class Reindex(Reordering):
     def length(self) -> int:
         return len(self.indices)
 
-    def index_function(self) -> Callable[[Index], Index]:
-        return self._chosen
+    def lower(self, parent: Any) -> Any:
+        if isinstance(self.indices, np.ndarray | list | tuple | range):
+            return parent.then(IndexStep(self._chosen))
+        # Anything else may run users' code, which is not done ahead.
+        return Gather((parent,), lambda index: (0, self._chosen(index)), None)
 
     def _chosen(self, index: Index) -> Index:
         growth = self.parent_length // max(len(self.indices), 1) + 1
@@ -204,14 +220,18 @@ class Repeat(Reordering):
 
 def repeat(parent: MapNode, num_epochs: int | None, reseed_each_epoch: bool) -> Repeat:
     """`num_epochs` epochs of `parent`; None: endlessly many."""
-    check_epochs(num_epochs)
+    num_epochs = checked_epochs(num_epochs)
     if parent.length >= sys.maxsize:
         raise ValueError(f"Repeating already infinite dataset {parent} does nothing.")
     endless = sys.maxsize if parent.length else 0
     return Repeat(parent, num_epochs, reseed_each_epoch, endless if num_epochs is None else num_epochs * parent.length)
 
 
-def check_epochs(num_epochs: int | None) -> None:
-    """Refuse numbers of epochs that cannot be meant."""
-    if num_epochs is not None and num_epochs <= 0:
+def checked_epochs(num_epochs: int | None) -> int | None:
+    """`num_epochs`, where it can be meant."""
+    if num_epochs is None:
+        return None
+    num_epochs = integer("num_epochs", num_epochs)
+    if num_epochs <= 0:
         raise ValueError(f"num_epochs must be positive, but got {num_epochs}.")
+    return num_epochs

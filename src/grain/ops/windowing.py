@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from grain.arithmetic import integer
 from grain.fields import Fields
-from grain.graph.node import Parent
+from grain.graph.node import IterNode, Parent
 from grain.ops.limiting import PassingOn
+from grain.ops.ordering import checked_window
 from grain.permutation import permuted_array
 
 _SEEDS = 2**32
@@ -71,3 +73,8 @@ class IterWindowShuffle(PassingOn):
 
     def __str__(self) -> str:
         return "WindowShuffleIterDataset"
+
+
+def iter_window_shuffle(parent: IterNode, window_size: int, seed: int) -> IterWindowShuffle:
+    """Shuffle `parent` within windows."""
+    return IterWindowShuffle(parent, checked_window(window_size), integer("seed", seed))

@@ -11,8 +11,15 @@ from grain.plan.passes import batch_reads, hoist_shuffles
 
 def random_access(node: MapNode) -> RandomAccess:
     """The plan of a MapDataset."""
-    plan: RandomAccess = node.lower(*(random_access(parent) for parent in _visible_parents(node)))
-    return hoist_shuffles(plan) if isinstance(plan, Gather) else plan
+    return _lowered(node, {})
+
+
+def _lowered(node: MapNode, done: dict[int, RandomAccess]) -> RandomAccess:
+    """The plan of `node`; one that is used several times is lowered once."""
+    if id(node) not in done:
+        plan: RandomAccess = node.lower(*(_lowered(parent, done) for parent in _visible_parents(node)))
+        done[id(node)] = hoist_shuffles(plan) if isinstance(plan, Gather) else plan
+    return done[id(node)]
 
 
 def stream(node: IterNode) -> Stream:

@@ -198,7 +198,7 @@ class NodeMapDataset(NodeDataset, MapDataset[T]):
                 return self.slice(index)
             if not isinstance(index, int | float | np.number):
                 raise TypeError(
-                    f"The index of {self} must be an integer or a slice, got {index!r}; "
+                    f"The index of {self} must be an integer or a slice, got {index!r} ({type(index).__name__}); "
                     "for several indices use ds.slice([...])."
                 )
         try:

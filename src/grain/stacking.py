@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def _stacked_dicts(values: Sequence[Any], first: dict[Any, Any]) -> Any:
     if set(map(type, values)) != {dict} or sum(map(len, values)) != len(values) * len(first):
         raise ValueError("structures differ")
     try:
-        columns = {key: [value[key] for value in values] for key in sorted(first)}
+        columns = {key: list(map(itemgetter(key), values)) for key in sorted(first)}
     except (KeyError, TypeError) as error:  # another key in some element; keys that cannot be sorted
         raise ValueError("structures differ") from error
     return {key: _stacked(column) for key, column in columns.items()}

@@ -17,7 +17,7 @@ from grain.arithmetic import IndexArray
 from grain.errors import add_place
 from grain.graph.node import Context
 from grain.plan.kinds import Boundary, Gather, Group, IndexStep, Join, RandomAccess, Read
-from grain.plan.records import Batches, Indices
+from grain.plan.records import Batches, Indices, Items
 from grain.stacking import stacked
 
 # After a first index by itself, which makes going to a place cheap, blocks grow, which makes going on cheap.
@@ -199,7 +199,8 @@ class _ReadOrigin:
             return indices
         if reads is not None and isinstance(records, Batches):
             return self._many(records, indices, reads)
-        return self._one_by_one(records.source, indices)  # type: ignore[union-attr]
+        assert isinstance(records, Items)
+        return self._one_by_one(records.source, indices)
 
     @staticmethod
     def _one_by_one(source: Any, indices: Iterator[int]) -> Iterator[Any]:
@@ -265,18 +266,18 @@ class _GatherOrigin:
             yield element
 
     def _one_by_one(self, start: int) -> Iterator[Any]:
-        children, below = self._plan.children, self._below[start:].tolist()
+        children, readers, below = self._plan.children, self._plan.readers, self._below[start:].tolist()
         if self._picks is None:
             for index in below:
                 yield _origin_at(self._plan, index)
             return
         for child, index in zip(self._picks[start:].tolist(), below, strict=True):
-            plan = children[child]
+            reader = readers[child]
             try:
-                element = at(plan, index) if plan.record_at is None else plan.record_at(index)
+                element = at(children[child], index) if reader is None else reader(index)
             except Exception as error:
-                if type(plan) is Read and plan.record_at is not None:
-                    add_place(error, plan.records.name, index)
+                if reader is not None:
+                    add_place(error, children[child].records.name, index)
                 _note_child(error, child)
                 raise
             yield element
@@ -389,6 +390,6 @@ def _weight(plan: RandomAccess) -> int:
 
 
 def _children(plan: RandomAccess) -> Sequence[RandomAccess]:
-    if type(plan) is Read:
+    if isinstance(plan, Read):
         return ()
-    return (plan.child,) if type(plan) is Group else plan.children  # type: ignore[union-attr]
+    return (plan.child,) if isinstance(plan, Group) else plan.children

@@ -41,6 +41,23 @@ def test_an_interrupt_does_not_shift_a_mixture():
     assert elements + list(iterator) == [0, 10, 1, 11, 2, 12, 3, 13, 4, 14, 5, 15]
 
 
+def test_an_interrupt_does_not_mispair_a_zip():
+    is_interrupted = True
+
+    def interrupted(x):
+        nonlocal is_interrupted
+        if x == 2 and is_interrupted:
+            is_interrupted = False
+            raise KeyboardInterrupt
+        return x
+
+    iterator = iter(IterDataset.zip([MapDataset.range(4), MapDataset.range(4).map(interrupted), MapDataset.range(4)]))
+    pairs = [next(iterator), next(iterator)]
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    assert pairs + list(iterator) == [(x, x, x) for x in range(4)]
+
+
 def test_rebatch_refuses_what_is_no_batch_and_goes_on():
     batches = MapDataset.range(6).batch(2).to_iter_dataset().map(lambda batch: None if batch[0] == 2 else batch)
     iterator = iter(batches.rebatch(2))

@@ -176,12 +176,8 @@ class NodeDataset:
 
     _node: Node
     _wraps_node = True
-    _kinds: ClassVar[dict[bool, type]] = {}
-    """The class of such datasets with random access, and without."""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        NodeDataset._kinds.setdefault(cls._is_random_access, cls)  # type: ignore[attr-defined]
+    _kinds: ClassVar[dict[bool, Any]] = {}
+    """The class of such datasets with random access, and of those without."""
 
     @property
     def _parents(self) -> tuple[Any, ...]:

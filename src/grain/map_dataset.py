@@ -213,6 +213,9 @@ class NodeMapDataset(NodeDataset, MapDataset[T]):
         return {key: value for key, value in self.__dict__.items() if key != "_plan"}
 
 
+NodeDataset._kinds.update({True: NodeMapDataset, False: NodeIterDataset})
+
+
 class SourceMapDataset(NodeMapDataset[Any]):
     """`MapDataset.source(source)`."""
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from grain.errors import StateMismatchError
 from grain.fields import Fields, Frozen
+from grain.options import DatasetOptions, ReadOptions
 
 
 class Node(Frozen):
@@ -25,6 +26,11 @@ class Node(Frozen):
     @property
     def carried_seed(self) -> int | None:
         """The seed that this node gives to those after it."""
+        return None
+
+    @property
+    def carried_options(self) -> DatasetOptions | None:
+        """The options that this node sets for the whole pipeline."""
         return None
 
     def element_spec(self, *parents: Any) -> Any:
@@ -49,6 +55,11 @@ class MapNode(Node):
     def length(self) -> int:
         """The number of elements of one epoch."""
         return self.parents[0].length  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def default_read_options(self) -> ReadOptions:
+        """How it is read where nothing is said."""
+        return ReadOptions()
 
     def lower(self, *parents: Any) -> Any:
         """The plan of this operator, given those of its parents."""
@@ -88,7 +99,7 @@ class WorkerContext(Frozen):
 class Context(Fields):
     """What all operators of one running pipeline share."""
 
-    dataset_options: Any
+    dataset_options: DatasetOptions
     mp_context: WorkerContext
 
 

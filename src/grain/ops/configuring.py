@@ -72,6 +72,10 @@ class WithOptions(Transparent):
     options: DatasetOptions
 
     @property
+    def carried_options(self) -> DatasetOptions | None:
+        return self.options
+
+    @property
     def iterator_name(self) -> str:
         return str(self.parent.iterator_name)
 
@@ -104,8 +108,7 @@ def collected_options(last: Node) -> DatasetOptions:
     """The options of a pipeline: where several operators set one, the last of them wins."""
     options, waiting, seen = DatasetOptions(), [last], {id(last)}
     for current in waiting:  # grows while it is gone through: nearest first
-        if isinstance(current, WithOptions):
-            options = options.merge(current.options)
+        options = options.merge(current.carried_options)
         for parent in current.parents:
             if id(parent) not in seen:
                 seen.add(id(parent))

@@ -124,22 +124,29 @@ class IterZip(Merging):
 
     strict: bool
 
+    class State(Fields):
+        _elements: Any = ()
+        """What an interrupt has left of a tuple: the first parents are one element ahead of the others."""
+
     def run(self, state: Any, *parents: Parent) -> Iterator[Any]:
         streams = [iter(parent) for parent in parents]
         while True:
-            elements: list[Any] = []
+            elements = state._elements = list(state._elements)
             error = None
-            for position, stream in enumerate(streams):
+            for position, stream in enumerate(streams[len(elements) :], len(elements)):
                 try:
                     elements.append(next(stream))
                 except StopIteration:
+                    state._elements = ()
                     if error is not None:
                         raise error from None
                     if self.strict:
                         self._check_ends(position, streams)
                     return
                 except Exception as caught:  # the other parents pass over their elements too
+                    elements.append(None)
                     error = error or caught
+            state._elements = ()
             if error is not None:
                 raise error
             yield tuple(elements)

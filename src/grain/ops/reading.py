@@ -55,6 +55,10 @@ class Range(MapNode):
         numbers = IndexStep(lambda index: exact(index % length, abs(step), start) * step + start)
         return Read(Indices(), steps=(IndexStep(lambda index: index % length) if (start, step) == (0, 1) else numbers,))
 
+    @property
+    def default_read_options(self) -> ReadOptions:
+        return ReadOptions(prefetch_buffer_size=0)  # numbers are not worth a thread
+
     def element_spec(self) -> Any:
         return ShapeDtypeStruct(shape=(), dtype=np.int64)
 
@@ -118,10 +122,8 @@ class ToIter(IterNode):
 
 
 def to_iter(parent: MapNode, read_options: ReadOptions | None = None, allow_nones: bool = False) -> ToIter:
-    """A stream of `parent`; a plain range is not worth a thread unless asked for."""
-    if read_options is None:
-        read_options = ReadOptions(prefetch_buffer_size=0) if isinstance(parent, Range) else ReadOptions()
-    return ToIter(parent, read_options, allow_nones)
+    """A stream of `parent`."""
+    return ToIter(parent, read_options or parent.default_read_options, allow_nones)
 
 
 _last_warning = -float("inf")

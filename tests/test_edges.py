@@ -17,6 +17,19 @@ def stream(count):
     return MapDataset.range(count).to_iter_dataset()
 
 
+def interrupted_once_at(place):
+    """A function that passes its element on, but is interrupted the first time it meets `place`."""
+    waiting = {place}
+
+    def function(x):
+        if x in waiting:
+            waiting.clear()
+            raise KeyboardInterrupt
+        return x
+
+    return function
+
+
 def test_zip_tells_an_error_of_one_parent_though_another_has_ended():
     zipped = IterDataset.zip([MapDataset.range(3).map(lambda x: 1 // (2 - x)), MapDataset.range(2)])
     with pytest.raises(ZeroDivisionError):
@@ -24,16 +37,7 @@ def test_zip_tells_an_error_of_one_parent_though_another_has_ended():
 
 
 def test_an_interrupt_does_not_shift_a_mixture():
-    is_interrupted = True
-
-    def interrupted(x):
-        nonlocal is_interrupted
-        if x == 2 and is_interrupted:
-            is_interrupted = False
-            raise KeyboardInterrupt
-        return x
-
-    iterator = iter(IterDataset.mix([MapDataset.range(6).map(interrupted), MapDataset.range(10, 16)]))
+    iterator = iter(IterDataset.mix([MapDataset.range(6).map(interrupted_once_at(2)), MapDataset.range(10, 16)]))
     elements = list(itertools.islice(iterator, 4))
     with pytest.raises(KeyboardInterrupt):
         next(iterator)
@@ -42,16 +46,9 @@ def test_an_interrupt_does_not_shift_a_mixture():
 
 
 def test_an_interrupt_does_not_mispair_a_zip():
-    is_interrupted = True
-
-    def interrupted(x):
-        nonlocal is_interrupted
-        if x == 2 and is_interrupted:
-            is_interrupted = False
-            raise KeyboardInterrupt
-        return x
-
-    iterator = iter(IterDataset.zip([MapDataset.range(4), MapDataset.range(4).map(interrupted), MapDataset.range(4)]))
+    iterator = iter(
+        IterDataset.zip([MapDataset.range(4), MapDataset.range(4).map(interrupted_once_at(2)), MapDataset.range(4)])
+    )
     pairs = [next(iterator), next(iterator)]
     with pytest.raises(KeyboardInterrupt):
         next(iterator)

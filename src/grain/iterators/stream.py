@@ -132,7 +132,7 @@ class BoundaryStream(Stream):
         return index
 
     def become(self, state: int) -> None:
-        self.state.next_index, self._elements = state, None
+        self.state.next_index = state  # the generator sees that it was moved: making a new one would cost more
 
     def set_next_index(self, index: int) -> None:
         self.restore({"next_index": index})

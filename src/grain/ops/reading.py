@@ -85,22 +85,32 @@ class ToIter(IterNode):
         return (self.parent,)
 
     def run(self, state: Any, reader: Any) -> Iterator[Any]:
+        """The elements from the state on. The state may be moved between two of them: it goes on from there."""
         index, allow_nones = state.next_index, self.allow_nones
         window_end, dropped = index + WINDOW - state._seen, state._dropped
         is_reading = True
         try:
-            for element in reader.elements(index):
-                state.next_index = index = index + 1
-                if index == window_end:
-                    is_missing = element is None and not allow_nones
-                    in_window, window_end, dropped = dropped + is_missing, index + WINDOW, -is_missing
-                    is_reading = False
-                    check_dropped(in_window, self, reader.context)
-                    is_reading = True
-                if element is not None or allow_nones:
+            elements = reader.first(index)
+            while elements is not None:
+                for element in elements:
+                    state.next_index = index = index + 1
+                    if index == window_end:
+                        is_missing = element is None and not allow_nones
+                        in_window, window_end, dropped = dropped + is_missing, index + WINDOW, -is_missing
+                        is_reading = False
+                        check_dropped(in_window, self, reader.context)
+                        is_reading = True
+                    if element is None and not allow_nones:
+                        dropped += 1
+                        continue
                     yield element
+                    if state.next_index != index:
+                        window_end += state.next_index - index
+                        index = state.next_index
+                        elements = reader.first(index)
+                        break
                 else:
-                    dropped += 1
+                    elements = reader.rest(index)
         except Exception:
             if is_reading:
                 state.next_index = reader.after_failure(index)

@@ -6,7 +6,7 @@ within a batch, batch by batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import length_hint
 from typing import Any
@@ -346,12 +346,16 @@ class InlineReader:
         self._start = self._stop = self._reads_start = 0
         self._reads: Reads | None = None
 
-    def elements(self, start: int) -> Iterator[Any]:
-        """The elements from index `start` on."""
-        if self._read_together == 1 and start < self._length and not self._start <= start < self._stop:
-            self._reads = None
-            return chain((at(self._plan, start),), chain.from_iterable(self._blocks(start + 1)))
-        return chain.from_iterable(self._blocks(start))
+    def first(self, start: int) -> Iterable[Any] | None:
+        """The element at `start` alone where that is cheaper than a block, else all from there on."""
+        if self._read_together > 1 or start >= self._length or self._start <= start < self._stop:
+            return self.rest(start)
+        self._reads = None
+        return (at(self._plan, start),)
+
+    def rest(self, start: int) -> Iterable[Any] | None:
+        """The elements from `start` on; None where there are none."""
+        return chain.from_iterable(self._blocks(start)) if start < self._length else None
 
     def _blocks(self, start: int) -> Iterator[Iterator[Any]]:
         growth, together = 0, self._read_together

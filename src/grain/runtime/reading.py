@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from grain.graph.node import Context
@@ -13,17 +13,20 @@ from grain.runtime.inline import InlineReader
 class Reader(Protocol):
     """Reads the elements of a random access plan in the order of their indices.
 
-    1. `elements(start)` gives one element for each index from `start` to the last, None where there is none.
+    1. `first(start)` and `rest(start)` give one element for each index from `start` on, None where there is none.
+       `first` is asked after going to a place and may stop early; `rest` goes to the last, and is None after that.
     2. An element's functions run when it, or the batch it is in, is asked for; a back end that prefetches may run at
        most its buffer ahead.
     3. An exception of a user's function is raised in place of its element; `after_failure` says where to go on, and
-       `elements` may then be called again.
+       `first` may then be called again.
     4. `close` may be called at any time, and twice.
     """
 
     context: Context
 
-    def elements(self, start: int) -> Iterator[Any]: ...
+    def first(self, start: int) -> Iterable[Any] | None: ...
+
+    def rest(self, start: int) -> Iterable[Any] | None: ...
 
     def after_failure(self, index: int) -> int: ...
 

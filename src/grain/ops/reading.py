@@ -77,8 +77,9 @@ class ToIter(IterNode):
     class State(Fields):
         next_index: int = 0
         _seen: int = 0
-        """How many elements of the window that `check_dropped` looks at have been read, and how many were dropped."""
+        """How many elements of the present window of `check_dropped` have been read."""
         _dropped: int = 0
+        """How many of them were dropped."""
 
     @property
     def parents(self) -> tuple[MapNode]:
@@ -120,9 +121,6 @@ class ToIter(IterNode):
 
     def get_next_index(self, state: Any, parent: Parent) -> int:
         return int(state.next_index)
-
-    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
-        state.next_index = index
 
     def element_spec(self, parent: Any) -> Any:
         return parent

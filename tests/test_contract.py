@@ -370,9 +370,18 @@ def operators():
     return found
 
 
+def nodes_of(node):
+    """All nodes of a pipeline, and those of the datasets that it interleaves."""
+    for ancestor in ancestors(node):
+        yield ancestor
+        for dataset in getattr(ancestor, "datasets", ()):
+            if dataset is not None:
+                yield from nodes_of(node_of(dataset))
+
+
 def test_every_operator_is_in_the_table():
     stream = Opening(None)
     pipelines = [*(build() for build in MAP_PIPELINES.values()), *(build(stream) for build in ITER_PIPELINES.values())]
-    used = {type(node) for pipeline in pipelines for node in ancestors(node_of(pipeline))}
+    used = {type(node) for pipeline in pipelines for node in nodes_of(node_of(pipeline))}
     assert operators(), "the walk over the classes found nothing"
     assert operators() - used == set()

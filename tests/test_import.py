@@ -77,6 +77,7 @@ EXPERIMENTAL = [
     "get_element_spec",
     "get_next_index",
     "index_shuffle",
+    "multithread_prefetch",
     "set_next_index",
 ]
 TRANSFORMS = [

@@ -51,3 +51,14 @@ def divided(indices: Any, count: int) -> tuple[Any, Any]:
 def index_array(values: list[int]) -> IndexArray:
     """An array of `values`."""
     return np.array(values, dtype=np.int64 if not values or max(map(abs, values)) < _INT64 else object)
+
+
+def even_split(length: int, index: int, count: int) -> tuple[int, int]:
+    """The start and stop of part `index` of `count`; where they cannot all be of one size the first are longer by one.
+
+    >>> [even_split(10, index, 3) for index in range(3)]
+    [(0, 4), (4, 7), (7, 10)]
+    """
+    size, longer = divmod(length, count)
+    start = index * size + min(index, longer)
+    return start, start + size + (index < longer)

@@ -23,6 +23,7 @@ from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.merging import iter_zip
 from grain.ops.ordering import window_shuffle
+from grain.ops.sharding import prefetch_in_threads
 from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions, ExecutionTrackingMode
 from grain.permutation import index_shuffle
@@ -58,6 +59,7 @@ __all__ = [
     "get_element_spec",
     "get_next_index",
     "index_shuffle",
+    "multithread_prefetch",
     "set_next_index",
 ]
 
@@ -161,3 +163,18 @@ class ZipMapDataset(NodeMapDataset[Any]):
 
     def __init__(self, parents: Sequence[Any]) -> None:
         super().__init__(zip_of([map_node_of(parent) for parent in parents]))
+
+
+def multithread_prefetch(ds: Any, num_threads: int, buffer_size: int, sequential_slice: bool = False) -> Any:
+    """`ds` divided between threads, each of which has up to `buffer_size` elements ready.
+
+    Elements come in the order of `mp_prefetch` with as many workers.
+
+    >>> import grain
+    >>> stream = grain.MapDataset.range(10).to_iter_dataset().batch(2)
+    >>> list(multithread_prefetch(stream, num_threads=2, buffer_size=1))
+    [array([0, 2]), array([1, 3]), array([4, 6]), array([5, 7]), array([8]), array([9])]
+    """
+    if num_threads == 0:
+        return ds
+    return NodeIterDataset(prefetch_in_threads(iter_node_of(ds), num_threads, buffer_size, sequential_slice))

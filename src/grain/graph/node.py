@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from grain.errors import StateMismatchError
 from grain.fields import Fields, Frozen
+from grain.graph.parts import Part
 from grain.options import DatasetOptions, ReadOptions
+
+Self = TypeVar("Self", bound="Node")
 
 
 class Node(Frozen):
@@ -22,6 +25,15 @@ class Node(Frozen):
     @property
     def parents(self) -> tuple[Node, ...]:
         return ()
+
+    def with_parents(self: Self, *parents: Node) -> Self:
+        """The same operator on other parents; what it has from the old ones, such as a seed, it keeps."""
+        given = iter(parents)
+        return self.replaced(**{name: _with_nodes(getattr(self, name), given) for name in self.field_names})
+
+    def own_part(self, part: Part) -> Node | None:
+        """Its `part`, where that is not made of parts of its parents."""
+        return None
 
     @property
     def carried_seed(self) -> int | None:
@@ -50,6 +62,11 @@ class MapNode(Node):
     """An operator that can be asked for any index."""
 
     is_random_access = True
+    is_divisible: ClassVar[bool] = False
+    """Whether it can be applied to contiguous parts of its parents one by one, and no record is lost or used twice.
+
+    Then `with_parents` works out its lengths anew.
+    """
 
     @property
     def length(self) -> int:
@@ -133,6 +150,10 @@ class IterNode(Node):
         """How many elements of the parent are asked for together."""
         return 1
 
+    def context_above(self, context: Context) -> Context:
+        """The context in which its parents run."""
+        return context
+
     def fresh(self, *parents: Parent) -> Any:
         """The state at the start, given parents at theirs."""
         return self.State()
@@ -199,6 +220,17 @@ def copied(value: Any) -> Any:
         return {key: copied(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [copied(item) for item in value]
+    return value
+
+
+def _with_nodes(value: Any, nodes: Iterator[Node]) -> Any:
+    """`value` with the next of `nodes` in place of each node that it is or holds."""
+    if isinstance(value, Node):
+        return next(nodes)
+    if isinstance(value, dict):
+        return {key: _with_nodes(item, nodes) for key, item in value.items()}
+    if isinstance(value, list | tuple) and any(isinstance(item, Node) for item in value):
+        return type(value)(_with_nodes(item, nodes) for item in value)
     return value
 
 

@@ -86,7 +86,7 @@ class Stream:
         """Take part in a larger pipeline."""
         self.context = context
         for parent in self.parents:
-            parent.adopt_context(context)
+            parent.adopt_context(self.operator.context_above(context))
 
     def close(self) -> None:
         """Give back what is held: threads, processes, files."""
@@ -279,4 +279,5 @@ def _opened(plan: kinds.Stream, context: Context) -> Any:
     if isinstance(operator, CustomIter):
         return CustomStream(operator, context)
     kind = InterleaveStream if isinstance(operator, Interleave) else Stream
-    return kind(operator, tuple(_opened(parent, context) for parent in plan.parents), context)
+    above = operator.context_above(context)
+    return kind(operator, tuple(_opened(parent, above) for parent in plan.parents), context)

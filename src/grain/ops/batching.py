@@ -61,10 +61,14 @@ class MapBatch(Batching, MapNode):
 
     parent_length: int
     epoch_length: int
+    is_divisible = True
 
     @property
     def length(self) -> int:
         return self.epoch_length
+
+    def with_parents(self, *parents: Any) -> MapBatch:
+        return _map_batch(parents[0], self.batch_size, self.drop_remainder, self.batch_fn)
 
     def extent(self, index: Any) -> tuple[Any, Any]:
         """The first index of a batch in the parent, and how many there are."""
@@ -129,6 +133,10 @@ def batch_node(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: Bat
                 f"`MapDataset.batch` can not follow `MapDataset.{dropping}` because `{dropping}` can discard elements. "
                 "Convert the dataset with `to_iter_dataset()` before calling `batch`."
             )
+    return _map_batch(parent, batch_size, drop_remainder, batch_fn)
+
+
+def _map_batch(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFunction | None) -> MapBatch:
     length = parent.length // batch_size if drop_remainder else math.ceil(parent.length / batch_size)
     return MapBatch(parent, batch_size, drop_remainder, batch_fn, parent.length, length)
 

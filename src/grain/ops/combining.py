@@ -76,10 +76,14 @@ class Concatenate(Combining):
     """All of the first parent, then all of the second, and so on."""
 
     concatenation: Concatenation
+    is_divisible = True
 
     @property
     def length(self) -> int:
         return self.concatenation.length
+
+    def with_parents(self, *parents: Any) -> Concatenate:
+        return concatenate(parents)
 
     def lower(self, *parents: Any) -> Gather:
         return Gather(parents, self.concatenation.pick, self.concatenation.pick_array)

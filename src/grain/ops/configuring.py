@@ -15,6 +15,7 @@ class MapSeed(MapNode):
 
     parent: MapNode
     seed: int | None
+    is_divisible = True
 
     @property
     def parents(self) -> tuple[MapNode]:

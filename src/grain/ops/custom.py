@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
 from grain.graph.node import IterNode, MapNode, Node
+from grain.graph.parts import Part
 from grain.ops.reading import to_iter
 from grain.plan.kinds import Read
 from grain.plan.records import Items
@@ -42,6 +44,21 @@ class CustomIter(IterNode):
     def parents(self) -> tuple[Node, ...]:
         return _parents_of(self.dataset)
 
+    def with_parents(self, *parents: Node) -> CustomIter:
+        dataset = copy.copy(self.dataset)
+        dataset._parents = tuple(
+            node.dataset if isinstance(node, CustomMap | CustomIter) else before._derived(node)
+            for before, node in zip(self.dataset._parents, parents, strict=True)
+        )
+        return CustomIter(dataset)
+
+    def own_part(self, part: Part) -> CustomIter | None:
+        if not hasattr(self.dataset, "set_slice"):
+            return None
+        dataset = copy.copy(self.dataset)
+        dataset.set_slice(part.stride, part.is_sequential)
+        return CustomIter(dataset)
+
     def open(self) -> Iterator[Any]:
         """A new iterator of the user's."""
         iterator: Iterator[Any] = self.dataset.__iter__()
@@ -57,7 +74,9 @@ class CustomIter(IterNode):
 
 
 def node_of(dataset: Any) -> Any:
-    """The node of a dataset; users' classes that were never initialised are welcome."""
+    """The node of a dataset, or a node itself; users' classes that were never initialised are welcome."""
+    if isinstance(dataset, Node):
+        return dataset
     try:
         if dataset._wraps_node:
             return dataset._node

@@ -16,6 +16,7 @@ class MapFlatMap(Transforming, MapNode):
     """`max_fan_out` places for each element of the parent; what is not filled is None."""
 
     title = "FlatMapMapDataset"
+    is_divisible = True
     may_drop = True
 
     @property

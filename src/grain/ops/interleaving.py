@@ -9,6 +9,7 @@ from grain.arithmetic import integer
 from grain.errors import StateMismatchError
 from grain.fields import Fields
 from grain.graph.node import IterNode, copied, required
+from grain.graph.parts import Part
 from grain.graph.specs import element_spec
 from grain.ops.custom import iter_node_of, node_of
 
@@ -51,6 +52,9 @@ class Interleave(IterNode):
         turn: int
         next_dataset: int
         future_states: dict[int, Any]
+
+    def own_part(self, part: Part) -> Interleave:
+        return self.replaced(datasets=_Picked(self.datasets, range(len(self.datasets))[part.stride]))
 
     def fresh_with(self, open_stream: Callable[[IterNode], Any]) -> Any:
         """The state at the start; datasets are opened with `open_stream`."""
@@ -159,6 +163,19 @@ class Interleave(IterNode):
 
     def __str__(self) -> str:
         return f"InterleaveIterDataset([{len(self.datasets)} datasets], cycle_length={self.cycle_length})"
+
+
+class _Picked(Fields):
+    """Some of a sequence of datasets, each looked up when it is asked for."""
+
+    datasets: Any
+    positions: range
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.datasets[self.positions[index]]
 
 
 def interleave(

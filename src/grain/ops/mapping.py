@@ -18,6 +18,7 @@ class MapMap(Transforming, MapNode):
     """A function of each element."""
 
     title = "MapMapDataset"
+    is_divisible = True
 
     def lower(self, parent: Any) -> Any:
         return parent.then(ElementStep(self.function.call, self))
@@ -27,6 +28,7 @@ class MapMapWithIndex(Transforming, MapNode):
     """A function of each element and its index."""
 
     title = "MapWithIndexMapDataset"
+    is_divisible = True
 
     def lower(self, parent: Any) -> Any:
         function = self.function.call
@@ -38,6 +40,7 @@ class MapRandomMap(Transforming, MapNode):
 
     seed: int
     title = "RandomMapMapDataset"
+    is_divisible = True
 
     def lower(self, parent: Any) -> Any:
         return parent.then(ElementStep(RngPool(self.seed).caller(self.function.call), self, indexed=True))
@@ -47,6 +50,7 @@ class MapFilter(Transforming, MapNode):
     """The elements for which a function is true; None in place of the others."""
 
     title = "FilterMapDataset"
+    is_divisible = True
     may_drop = True
 
     def lower(self, parent: Any) -> Any:

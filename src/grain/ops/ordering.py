@@ -46,6 +46,7 @@ class Shuffle(Reordering):
     """All of the parent in a random order, another one in every epoch."""
 
     seed: int
+    is_divisible = True
 
     def lower(self, parent: Any) -> Any:
         length = self.parent.length
@@ -202,10 +203,14 @@ class Repeat(Reordering):
     num_epochs: int | None
     reseed_each_epoch: bool
     epoch_length: int
+    is_divisible = True
 
     @property
     def length(self) -> int:
         return self.epoch_length
+
+    def with_parents(self, *parents: Any) -> Repeat:
+        return repeat(parents[0], self.num_epochs, self.reseed_each_epoch)
 
     def index_function(self) -> Callable[[Index], Index]:
         length = self.parent.length

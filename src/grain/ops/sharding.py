@@ -1,0 +1,94 @@
+"""Which part of a pipeline each of several workers runs.
+
+1. Nothing is changed in place: a part is a new graph that shares its sources with the whole.
+2. Random access is divided where a stream begins: worker i of n reads the elements i, i + n, i + 2n... All operators on
+   streams work on that alone, so those that join, drop or count elements do so within a worker.
+3. An interleave is divided by its datasets, and a user's stream by its method `set_slice`, or by its parents.
+4. With `sequential`, worker i has the i-th contiguous block of each source instead, and what follows is applied to the
+   block: a shuffle shuffles it, a repetition repeats it, a concatenation joins the blocks of its parents, batches are
+   made of it (so each worker has a remainder, as with batches of a stream).
+5. That would make other elements than the whole has where an operator picks them by their places: slices, window
+   shuffles, mixtures, zips, selections and users' own operators. Of those, worker i has a block of their elements, and
+   where they are endless, which has no blocks, the elements i, i + n...
+6. So the workers together read what one alone would: no record is left out, and none comes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grain.graph.node import Context, IterNode, MapNode, Node, WorkerContext
+from grain.graph.parts import Part
+from grain.graph.seeds import default_seed
+from grain.ops.configuring import IterSeed, Transparent, WithOptions, collected_options, thread_prefetch
+from grain.ops.interleaving import interleave
+from grain.ops.ordering import slice_of
+
+
+def sharded(node: IterNode, index: int, count: int, sequential: bool = False) -> IterNode:
+    """What worker `index` of `count` runs of `node`."""
+    return node if count == 1 else _Division(Part(index, count, sequential))(node)
+
+
+class _Division:
+    """Divides nodes, and one that is used several times once."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._done: dict[int, tuple[Node, Any]] = {}
+        """Each node stays with its part: an id is only its own while it lives."""
+
+    def __call__(self, node: Node) -> Any:
+        if id(node) not in self._done:
+            self._done[id(node)] = node, self._divided(node)
+        return self._done[id(node)][1]
+
+    def _divided(self, node: Node) -> Node:
+        own_part = node.own_part(self._part)
+        if own_part is not None:
+            return own_part
+        if isinstance(node, MapNode) and not (self._part.is_sequential and node.is_divisible):
+            return slice_of(node, self._part.slice_of(node.length))
+        if not node.parents:
+            raise ValueError(
+                f"Cannot slice `IterDataset` source. {node} can not be divided between {self._part.count} workers: it "
+                "has neither parents nor a method `set_slice(slice, sequential_slice)`, after which it gives only the "
+                "elements of that slice. Write one, or use one worker."
+            )
+        return node.with_parents(*map(self, node.parents))
+
+
+class Sharded(Transparent):
+    """A pipeline, already divided, that runs as one of several workers."""
+
+    worker: WorkerContext
+
+    def context_above(self, context: Context) -> Context:
+        return context.replaced(mp_context=self.worker)
+
+    def __str__(self) -> str:
+        return f"ShardedIterDataset(worker={self.worker.process_index}, count={self.worker.process_count})"
+
+
+def worker_part(node: IterNode, index: int, count: int, sequential: bool = False) -> Sharded:
+    """`sharded(...)` as worker `index` runs it."""
+    return Sharded(sharded(node, index, count, sequential), WorkerContext(index, count))
+
+
+def in_turn(whole: IterNode, parts: Sequence[IterNode]) -> IterNode:
+    """One element of each of the `parts` of `whole` in turn, with its options and its seed."""
+    count = len(parts)
+    turns: IterNode = interleave(parts, count, make_threads=count, make_buffer_size=count, buffer_size=0)
+    seed = default_seed((whole,))
+    if seed is not None:
+        turns = IterSeed(turns, seed)
+    return WithOptions(turns, collected_options(whole))
+
+
+def prefetch_in_threads(parent: IterNode, num_threads: int, buffer_size: int, sequential: bool) -> IterNode:
+    """`parent`, divided between threads."""
+    if num_threads < 0:
+        raise ValueError(f"num_threads must be 0 (none) or more, got {num_threads}.")
+    parts = [worker_part(parent, index, num_threads, sequential) for index in range(num_threads)]
+    return in_turn(parent, [thread_prefetch(part, buffer_size) for part in parts])

@@ -9,7 +9,8 @@ PACKAGE = ROOT / "src" / "grain"
 
 # From the bottom up. Within one layer modules may import each other, but not in a circle.
 LAYERS = [
-    "constants errors fields arithmetic config options transforms permutation rng selection trees stacking tracebacks",
+    "constants errors fields arithmetic config options transforms permutation rng selection shared_memory trees"
+    " stacking tracebacks",
     "graph",
     "plan",
     "ops",
@@ -19,7 +20,7 @@ LAYERS = [
     "dataset checking",
     "iter_dataset",
     "map_dataset",
-    "experimental",
+    "experimental multiprocessing",
     "__init__",
     "python",
 ]

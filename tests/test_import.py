@@ -49,7 +49,16 @@ def test_version():
     assert grain.__version__.startswith(".".join(map(str, grain.__version_info__)))
 
 
-TOP = ["MapDataset", "IterDataset", "DatasetIterator", "ReadOptions", "MultiprocessingOptions", "config"]
+TOP = [
+    "MapDataset",
+    "IterDataset",
+    "DatasetIterator",
+    "ReadOptions",
+    "MultiprocessingOptions",
+    "SharedMemoryArray",
+    "SharedMemoryArrayMetadata",
+    "config",
+]
 EXPERIMENTAL = [
     "CacheIterDataset",
     "DatasetOptions",
@@ -74,6 +83,7 @@ EXPERIMENTAL = [
     "apply_transformations",
     "assert_equal_output_after_checkpoint",
     "batch_and_pad",
+    "device_put",
     "get_element_spec",
     "get_next_index",
     "index_shuffle",
@@ -151,7 +161,7 @@ def test_meta_features():
     assert grain.python.META_FEATURES is grain.constants.META_FEATURES
 
 
-@pytest.mark.parametrize("name", ["constants", "experimental", "transforms"])
+@pytest.mark.parametrize("name", ["constants", "experimental", "multiprocessing", "transforms"])
 def test_submodules_are_there_at_once(name):
     script = f"import grain; grain.{name}"
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -344,7 +344,7 @@ def test_random_access_below_a_users_stream_is_divided():
 @pytest.mark.parametrize("sequential", [False, True])
 def test_a_users_source_without_set_slice_cannot_be_divided(dataset, sequential):
     stream = IterDataset.zip([numbers(3).to_iter_dataset(), dataset.map(add_one)])
-    with pytest.raises(ValueError, match=f"Cannot slice `IterDataset` source. {type(dataset).__name__} .*set_slice"):
+    with pytest.raises(ValueError, match=rf"Cannot slice `IterDataset` source\. {type(dataset).__name__} .*set_slice"):
         shards_of(stream, 2, sequential)
 
 

@@ -6,14 +6,15 @@
 [array([16, 12, 14, 18]), array([ 0, 10,  2,  4]), array([8, 6])]
 """
 
-from grain import constants, experimental, transforms
+from grain import constants, experimental, multiprocessing, transforms
 from grain.config import config
 from grain.constants import *  # noqa: F403
 from grain.experimental import *  # noqa: F403
 from grain.iter_dataset import IterDataset
 from grain.iterator import DatasetIterator
 from grain.map_dataset import MapDataset
-from grain.options import MultiprocessingOptions, ReadOptions
+from grain.multiprocessing import *  # noqa: F403
+from grain.options import ReadOptions
 from grain.transforms import *  # noqa: F403
 
 __version__ = "0.3.0"
@@ -23,13 +24,13 @@ __all__ = [
     "DatasetIterator",
     "IterDataset",
     "MapDataset",
-    "MultiprocessingOptions",
     "ReadOptions",
     "__version__",
     "__version_info__",
     "config",
     "constants",
     "experimental",
+    "multiprocessing",
     "transforms",
 ]
-__all__ += [*constants.__all__, *experimental.__all__, *transforms.__all__]
+__all__ += [*constants.__all__, *experimental.__all__, *multiprocessing.__all__, *transforms.__all__]

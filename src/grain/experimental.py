@@ -23,6 +23,7 @@ from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.merging import iter_zip
 from grain.ops.ordering import window_shuffle
+from grain.ops.placing import device_put as device_put_node
 from grain.ops.sharding import prefetch_in_threads
 from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions, ExecutionTrackingMode
@@ -56,6 +57,7 @@ __all__ = [
     "apply_transformations",
     "assert_equal_output_after_checkpoint",
     "batch_and_pad",
+    "device_put",
     "get_element_spec",
     "get_next_index",
     "index_shuffle",
@@ -178,3 +180,8 @@ def multithread_prefetch(ds: Any, num_threads: int, buffer_size: int, sequential
     if num_threads == 0:
         return ds
     return NodeIterDataset(prefetch_in_threads(iter_node_of(ds), num_threads, buffer_size, sequential_slice))
+
+
+def device_put(ds: Any, device: Any, *, cpu_buffer_size: int = 4, device_buffer_size: int = 2) -> Any:
+    """`ds.device_put(device)`: elements on a JAX device or sharding."""
+    return NodeIterDataset(device_put_node(iter_node_of(ds), device, cpu_buffer_size, device_buffer_size))

@@ -15,6 +15,7 @@ from grain.ops.custom import iter_node_of
 from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.merging import iter_mix, iter_zip
+from grain.ops.placing import device_put
 from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions
 
@@ -146,6 +147,16 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         [0, 1, 2]
         """
         return self._derived(thread_prefetch(self._as_node, prefetch_buffer_size))
+
+    def device_put(self, device: Any, *, cpu_buffer_size: int = 4, device_buffer_size: int = 2) -> IterDataset[T]:
+        """Elements on a JAX device or sharding, some of them ready before and some after the transfer.
+
+        >>> import grain, jax
+        >>> dataset = grain.MapDataset.range(4).batch(2).to_iter_dataset()
+        >>> [type(batch).__name__ for batch in dataset.device_put(jax.devices("cpu")[0])]
+        ['ArrayImpl', 'ArrayImpl']
+        """
+        return self._derived(device_put(self._as_node, device, cpu_buffer_size, device_buffer_size))
 
     def with_options(self, options: DatasetOptions) -> IterDataset[T]:
         """Options for the whole pipeline, what comes before included.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import sys
 import time
@@ -287,6 +288,25 @@ def test_deep_graphs_are_divided_in_linear_time():
     start = time.monotonic()
     sharded(node_of(stream), 1, 3)
     assert time.monotonic() - start < 10
+
+
+def test_a_pipeline_that_runs_can_be_divided_however_long_it_is():
+    stream = numbers(3).to_iter_dataset()
+    for _ in range(400):
+        stream = stream.map(add_one)
+    assert turns_of(stream, 2) == list(stream)
+
+
+def test_dividing_leaves_no_cycles():
+    gc.collect()
+    stream = numbers(30).shuffle(seed=1).batch(2).to_iter_dataset().map(add_one)
+    gc.disable()
+    try:
+        for sequential in (False, True):
+            sharded(node_of(stream), 1, 3, sequential)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 # ---------------------------------------------------------------- users' own datasets

@@ -236,11 +236,11 @@ def _with_nodes(value: Any, nodes: Iterator[Node]) -> Any:
 
 def ancestors(start: Node) -> Iterator[Node]:
     """`start` and all nodes above it, each once."""
-    seen, waiting = {id(start)}, [start]
+    seen, waiting = {id(start): start}, [start]  # with the node itself: an id is its own only while it lives
     while waiting:
         current = waiting.pop()
         yield current
         for parent in current.parents:
             if id(parent) not in seen:
-                seen.add(id(parent))
+                seen[id(parent)] = parent
                 waiting.append(parent)

@@ -6,7 +6,7 @@
 3. An interleave is divided by its datasets, and a user's stream by its method `set_slice`, or by its parents.
 4. With `sequential`, worker i has the i-th contiguous block of each source instead, and what follows is applied to the
    block: a shuffle shuffles it, a repetition repeats it, a concatenation joins the blocks of its parents, batches are
-   made of it (so each worker has a remainder, as with batches of a stream).
+   made of it (so each worker has a remainder, or drops one, as with batches of a stream).
 5. That would make other elements than the whole has where an operator picks them by their places: slices, window
    shuffles, mixtures, zips, selections and users' own operators. Of those, worker i has a block of their elements, and
    where they are endless, which has no blocks, the elements i, i + n...
@@ -28,35 +28,35 @@ from grain.ops.ordering import slice_of
 
 def sharded(node: IterNode, index: int, count: int, sequential: bool = False) -> IterNode:
     """What worker `index` of `count` runs of `node`."""
-    return node if count == 1 else _Division(Part(index, count, sequential))(node)
+    if count == 1:
+        return node
+    return _divided(node, Part(index, count, sequential), {})  # type: ignore[no-any-return]
 
 
-class _Division:
-    """Divides nodes, and one that is used several times once."""
+def _divided(node: Node, part: Part, done: dict[int, tuple[Node, Any]]) -> Any:
+    """The part of `node`; of one that is used several times it is made once."""
+    if id(node) not in done:
+        divided = _own_part(node, part)
+        if divided is None:
+            divided = node.with_parents(*[_divided(parent, part, done) for parent in node.parents])
+        done[id(node)] = node, divided  # with the node itself: an id is its own only while it lives
+    return done[id(node)][1]
 
-    def __init__(self, part: Part) -> None:
-        self._part = part
-        self._done: dict[int, tuple[Node, Any]] = {}
-        """Each node stays with its part: an id is only its own while it lives."""
 
-    def __call__(self, node: Node) -> Any:
-        if id(node) not in self._done:
-            self._done[id(node)] = node, self._divided(node)
-        return self._done[id(node)][1]
-
-    def _divided(self, node: Node) -> Node:
-        own_part = node.own_part(self._part)
-        if own_part is not None:
-            return own_part
-        if isinstance(node, MapNode) and not (self._part.is_sequential and node.is_divisible):
-            return slice_of(node, self._part.slice_of(node.length))
-        if not node.parents:
-            raise ValueError(
-                f"Cannot slice `IterDataset` source. {node} can not be divided between {self._part.count} workers: it "
-                "has neither parents nor a method `set_slice(slice, sequential_slice)`, after which it gives only the "
-                "elements of that slice. Write one, or use one worker."
-            )
-        return node.with_parents(*map(self, node.parents))
+def _own_part(node: Node, part: Part) -> Node | None:
+    """The part of `node`, where it is not made of parts of its parents."""
+    own = node.own_part(part)
+    if own is not None:
+        return own
+    if isinstance(node, MapNode) and not (part.is_sequential and node.is_divisible):
+        return slice_of(node, part.share_of(node.length))
+    if not node.parents:
+        raise ValueError(
+            f"Cannot slice `IterDataset` source. {node} can not be divided between {part.count} workers: it has "
+            "neither parents nor a method `set_slice(slice, sequential_slice)`, after which it gives only the elements "
+            "of that slice. Write one, or use one worker."
+        )
+    return None
 
 
 class Sharded(Transparent):

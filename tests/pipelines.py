@@ -360,14 +360,8 @@ ITER_PIPELINES: dict[str, Callable[[Opening], IterDataset[Any]]] = {
     ),
     "thread_prefetch": lambda stream: stream(numbers(6)).map(add_one).thread_prefetch(2),
     "thread_prefetch of nothing ahead": lambda stream: stream(numbers(6)).thread_prefetch(0).batch(2),
-    "multithread_prefetch": lambda stream: multithread_prefetch(
-        stream(numbers(9).filter(is_even)).map(add_one), num_threads=2, buffer_size=1
-    ),
-    "multithread_prefetch of blocks": lambda stream: multithread_prefetch(
-        stream(numbers(10).shuffle(seed=1).batch(2)).random_map(add_noise, seed=3), 3, 2, sequential_slice=True
-    ),
-    "multithread_prefetch below others": lambda stream: (
-        multithread_prefetch(stream(numbers(7).seed(3)).batch(2), 2, 0).random_map(add_noise).repeat(2)
+    "multithread_prefetch": lambda stream: (
+        multithread_prefetch(stream(numbers(9).seed(3).shuffle()).filter(is_even), 2, 1).random_map(add_noise).repeat(2)
     ),
     "with_options": lambda stream: (
         stream(numbers(6)).filter(is_even).with_options(DatasetOptions(filter_warn_threshold_ratio=None)).map(add_one)

@@ -19,6 +19,7 @@ from grain.experimental import DatasetOptions
 READ_OPTIONS = {
     "inline": ReadOptions(num_threads=0, prefetch_buffer_size=0),
     "default": None,
+    "threads": ReadOptions(num_threads=3, prefetch_buffer_size=7),
 }
 
 

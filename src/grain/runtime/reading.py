@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from grain.graph.node import Context
+from grain.options import ReadOptions
 from grain.plan.kinds import Boundary
 from grain.runtime.inline import InlineReader
 
@@ -37,4 +38,9 @@ class Reader(Protocol):
 
 def reader_of(boundary: Boundary, context: Context) -> Reader:
     """The reader that the boundary's options ask for."""
+    options: ReadOptions = boundary.operator.read_options  # type: ignore[attr-defined]
+    if options.num_threads and options.prefetch_buffer_size:
+        from grain.runtime.threads import ThreadReader
+
+        return ThreadReader(boundary, context)
     return InlineReader(boundary, context)

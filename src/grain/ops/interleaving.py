@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Protocol
 
 from grain.arithmetic import integer
 from grain.errors import StateMismatchError
 from grain.fields import Fields
 from grain.graph.node import IterNode, copied, required
 from grain.graph.specs import element_spec
-from grain.ops.custom import iter_node_of, node_of
+from grain.ops.custom import node_of
 
+SLOW_SECONDS = 1e-4
+"""An element that takes longer than this is worth a thread."""
+_SLOW_ELEMENTS = 3
 _END = object()
 _FIELDS = (
     "next_index_in_cycle",
@@ -23,6 +27,28 @@ _FIELDS = (
 )
 
 
+class Opened(Fields):
+    """A dataset at work."""
+
+    stream: Any
+    node: IterNode
+    is_random_access: bool
+    """Whether it is a MapDataset, of which what was dropped after the last element counts too."""
+
+
+class Opener(Protocol):
+    """Opens datasets by their number; None where one is missing."""
+
+    def __call__(self, position: int) -> Opened | None:
+        """The next one, and those after it may be opened ahead."""
+
+    def opened(self, position: int) -> Opened | None:
+        """Any one."""
+
+    def prefetched(self, stream: Any, node: IterNode) -> Any:
+        """A stream of `node`, read ahead from now on."""
+
+
 class Slot(Fields):
     """One of the places that take turns: the dataset there, and its stream while it lasts."""
 
@@ -30,8 +56,13 @@ class Slot(Fields):
     stream: Any = None
     last_state: Any = None
     """Where the stream was after its last element."""
+    node: IterNode | None = None
     is_random_access: bool = False
-    """Whether it is a MapDataset, of which what was dropped after the last element counts too."""
+    starts_early: bool = False
+    may_be_slow: bool = False
+    """Whether it is to be read ahead if it turns out to be slow."""
+    slow_count: int = 0
+    """How many more of its elements were slow than fast."""
 
 
 class Interleave(IterNode):
@@ -45,25 +76,25 @@ class Interleave(IterNode):
     iter_buffer_size: int
 
     class State(Fields):
-        open: Callable[[IterNode], Any]
-        """Runs a dataset; the stream starts at its beginning."""
+        open: Opener
         slots: list[Slot]
         turn: int
         next_dataset: int
         future_states: dict[int, Any]
 
-    def fresh_with(self, open_stream: Callable[[IterNode], Any]) -> Any:
-        """The state at the start; datasets are opened with `open_stream`."""
+    def fresh_with(self, opener: Opener) -> Any:
+        """The state at the start; datasets are opened with `opener`."""
         count = min(self.cycle_length, len(self.datasets))
-        return self.State(open_stream, [Slot(position) for position in range(count)], 0, 0, {})
+        return self.State(opener, [Slot(position) for position in range(count)], 0, 0, {})
 
     def run(self, state: Any) -> Iterator[Any]:
         if not state.slots:
             return
+        self.start(state, early_ones_only=True)
         while True:
             slot = state.slots[state.turn]
             if slot.stream is not None:
-                element = next(iter(slot.stream), _END)
+                element = self._next_element(state, slot)
                 state.turn = (state.turn + 1) % len(state.slots)
                 if element is _END:
                     if slot.is_random_access:
@@ -79,25 +110,46 @@ class Interleave(IterNode):
                     return
                 state.turn = (state.turn + 1) % len(state.slots)
 
+    def _next_element(self, state: Any, slot: Slot) -> Any:
+        began = perf_counter() if slot.may_be_slow else 0.0
+        try:
+            element = next(iter(slot.stream), _END)
+        except Exception:
+            if slot.starts_early:  # what failed is done with, and the others go on by themselves
+                state.turn = (state.turn + 1) % len(state.slots)
+            raise
+        if slot.may_be_slow:
+            slot.slow_count = max(0, slot.slow_count + (1 if perf_counter() - began > SLOW_SECONDS else -1))
+            if slot.slow_count == _SLOW_ELEMENTS:
+                slot.stream, slot.may_be_slow = state.open.prefetched(slot.stream, slot.node), False
+        return element
+
+    def start(self, state: Any, *, early_ones_only: bool = False) -> None:
+        """Let the streams that are open begin to read ahead."""
+        for slot in state.slots:
+            if slot.stream is not None and (slot.starts_early or not early_ones_only):
+                slot.stream.start_prefetch()
+
     def _open_next(self, state: Any, slot: Slot) -> bool:
         """Put the next dataset in `slot`; False where there is none. Missing ones (None) are passed over."""
         while state.next_dataset < len(self.datasets):
             position = state.next_dataset
             state.next_dataset += 1
-            if self._fill(state, slot, position):
+            if self._fill(slot, position, state.open(position)):
                 if position in state.future_states:
                     slot.stream.restore(state.future_states.pop(position))
                 slot.last_state = slot.stream.save()
                 return True
         return False
 
-    def _fill(self, state: Any, slot: Slot, position: int) -> bool:
-        """Open dataset number `position` in `slot`; False where it is missing."""
-        dataset = self.datasets[position]
-        if dataset is None:
+    def _fill(self, slot: Slot, position: int, opened: Opened | None) -> bool:
+        """Put dataset number `position` in `slot`; False where it is missing."""
+        if opened is None:
             return False
-        slot.dataset, slot.stream = position, state.open(iter_node_of(dataset))
-        slot.is_random_access = node_of(dataset).is_random_access
+        slot.dataset, slot.stream, slot.node = position, opened.stream, opened.node
+        slot.is_random_access, slot.starts_early = opened.is_random_access, opened.node.starts_early
+        slot.may_be_slow = self.iter_buffer_size > 0 and not (slot.is_random_access or slot.starts_early)
+        slot.slow_count = 0
         return True
 
     def save(self, state: Any, parents: Sequence[Any]) -> dict[str, Any]:
@@ -137,7 +189,7 @@ class Interleave(IterNode):
         for position, stream_state, has_ended in zip(positions, states, ended, strict=True):
             slot = Slot(position, None, stream_state)
             if stream_state is not None and not has_ended:
-                if not self._fill(loaded, slot, position):
+                if not self._fill(slot, position, state.open.opened(position)):
                     raise StateMismatchError(
                         f"The state does not fit {self}: dataset {position} is missing (None) now."
                     )

@@ -9,6 +9,7 @@ from grain.graph.node import Context
 from grain.options import ReadOptions
 from grain.plan.kinds import Boundary
 from grain.runtime.inline import InlineReader
+from grain.runtime.threads import ThreadReader
 
 
 class Reader(Protocol):
@@ -40,7 +41,5 @@ def reader_of(boundary: Boundary, context: Context) -> Reader:
     """The reader that the boundary's options ask for."""
     options: ReadOptions = boundary.operator.read_options  # type: ignore[attr-defined]
     if options.num_threads and options.prefetch_buffer_size:
-        from grain.runtime.threads import ThreadReader
-
         return ThreadReader(boundary, context)
     return InlineReader(boundary, context)

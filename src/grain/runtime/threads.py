@@ -123,7 +123,11 @@ class Work:
             while number < self.level and self._claimed < self._length and not self._is_stopped:
                 start = self._claimed
                 if not self.is_full:
-                    block, block_start, block_stop = self._blocks.at(start)
+                    try:
+                        block, block_start, block_stop = self._blocks.at(start)
+                    except Exception:  # the consumer will meet it too, in its place
+                        self._length = start
+                        break
                     chunk = Chunk(start, min(start + self.size, block_stop))
                     self._claimed = chunk.stop
                     self._chunks.append(chunk)
@@ -131,6 +135,7 @@ class Work:
                     return chunk, block, block_start
                 self._has_room.wait()
             self._threads.pop(number, None)
+            self._is_ready.notify()
             return None
 
     # ---- what the consumer does

@@ -27,7 +27,7 @@ _SAMPLE_SECONDS = 0.01
 """How long the consumer must have computed before it is judged whether the work blocks."""
 _BLOCKING = 0.4
 """The work blocks where the processor is busy for less than this share of the time."""
-_NEGLIGIBLE = 0.05
+_NEGLIGIBLE = 0.01
 """A share of the time that is too small to be worth an attempt to save it."""
 
 
@@ -43,7 +43,7 @@ class Speed(NamedTuple):
 
     def is_as_good_as(self, other: Speed) -> bool:
         """Not noticeably slower, and not noticeably more waiting."""
-        return self.wall < 1.03 * other.wall and self.inside < 1.2 * other.inside + _NEGLIGIBLE * other.wall
+        return self.wall < 1.03 * other.wall and self.inside < 1.2 * other.inside + 0.05 * other.wall
 
 
 class Learned(NamedTuple):
@@ -92,6 +92,7 @@ class Pacing:
         """The level to go back to, and its speed, while another is tried."""
         self._speeds: list[Speed] = []
         self._left = 0.0
+        self._longest_gap = 0.0
         self._begin_window(0.0)
 
     @property
@@ -106,7 +107,7 @@ class Pacing:
         return now < self._rests_until
 
     def _begin_window(self, now: float) -> None:
-        self._start, self._count, self._inside, self._longest_gap = now, 0, 0.0, 0.0
+        self._start, self._count, self._inside = now, 0, 0.0
         self._computing = self._busy = self._longest = 0.0
 
     def took(
@@ -137,6 +138,7 @@ class Pacing:
             # It ends with a long gap, and so has whole training steps: as many gaps as there is work between them.
             lasted = entered - self._start
             if lasted >= WINDOW_SECONDS and (gap >= self._longest_gap / 2 or lasted >= LONGEST_WINDOW_SECONDS):
+                self._longest_gap /= 2
                 self._speeds.append(self._speed(entered))
                 self._begin_window(entered)
                 self._decide(left, ahead)

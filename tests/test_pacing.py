@@ -2,7 +2,16 @@
 
 import pytest
 
-from grain.runtime.pacing import FIRST_PAUSE, LONGEST_PAUSE, NOTHING_LEARNED, Learned, Pacing, Speed, resized
+from grain.runtime.pacing import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    NOTHING_LEARNED,
+    START_SECONDS,
+    Learned,
+    Pacing,
+    Speed,
+    resized,
+)
 
 CEILING = 16
 
@@ -44,17 +53,25 @@ def shared(cores, seconds=1e-3):
 
 def test_work_that_blocks_gets_all_threads_within_a_few_elements():
     simulation = Simulation(lambda level: 5e-3 / max(level, 1), busy=0.01)
-    simulation.run(0.1)
+    simulation.run(START_SECONDS + 0.03)
     assert simulation.pacing.level == CEILING
     assert set(simulation.levels) == {0, CEILING}
     assert simulation.run(10) == CEILING
 
 
+def test_a_busy_machine_is_not_taken_for_blocking():
+    """A function that holds the lock and seldom gets the processor."""
+    simulation = Simulation(lambda level: 1e-3, busy=0.2, gil_is_free=False)
+    simulation.run(5)
+    assert set(simulation.levels) == {0}
+
+
 def test_one_slow_opening_is_not_taken_for_blocking():
-    costs = iter([0.05])
-    simulation = Simulation(lambda level: next(costs, 1e-4) if level == 0 else 1e-4, busy=0.01, gil_is_free=False)
-    simulation.pacing.took(1, 100.0, 100.05, busy=0.0)
-    assert simulation.pacing.level == 0
+    pacing, now = Pacing(CEILING, lambda: FakeProbe(True)), START_SECONDS
+    pacing.is_resting(0.0)
+    pacing.took(1, now, now + 0.05, busy=0.0)
+    pacing.took(1, now + 0.05, now + 0.051, busy=0.001)
+    assert pacing.level == 0
 
 
 @pytest.mark.parametrize("cores", [2, 4, 8])

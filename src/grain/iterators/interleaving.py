@@ -104,10 +104,10 @@ class Opener:
 
     def prefetched(self, stream: Any, node: IterNode) -> PrefetchStream:
         """A stream of `node`, read ahead from now on."""
-        context, open_stream = self.context, self._open_stream
-        return PrefetchStream(
-            node, stream, context, self._operator.iter_buffer_size, lambda: open_stream(node, context)
-        )
+        context, size, open_stream = self.context, self._operator.iter_buffer_size, self._open_stream
+        prefetched = PrefetchStream(node, stream, context, size, lambda: open_stream(node, context))
+        prefetched.start_prefetch()
+        return prefetched
 
     def _open_ahead(self, first: int) -> None:
         datasets = self._operator.datasets

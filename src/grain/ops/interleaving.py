@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -105,7 +105,9 @@ class Interleave(IterNode):
                     if not slot.is_random_access:
                         slot.last_state = slot.stream.save()
                     yield element
-            elif not self._open_next(state, slot):
+            elif self._open_next(state, slot, state.open):
+                self.start(state, early_ones_only=True)
+            else:
                 if all(other.stream is None for other in state.slots):
                     return
                 state.turn = (state.turn + 1) % len(state.slots)
@@ -130,12 +132,12 @@ class Interleave(IterNode):
             if slot.stream is not None and (slot.starts_early or not early_ones_only):
                 slot.stream.start_prefetch()
 
-    def _open_next(self, state: Any, slot: Slot) -> bool:
+    def _open_next(self, state: Any, slot: Slot, open_at: Callable[[int], Opened | None]) -> bool:
         """Put the next dataset in `slot`; False where there is none. Missing ones (None) are passed over."""
         while state.next_dataset < len(self.datasets):
             position = state.next_dataset
             state.next_dataset += 1
-            if self._fill(slot, position, state.open(position)):
+            if self._fill(slot, position, open_at(position)):
                 if position in state.future_states:
                     slot.stream.restore(state.future_states.pop(position))
                 slot.last_state = slot.stream.save()
@@ -156,7 +158,7 @@ class Interleave(IterNode):
         """All slots with the states of their streams. Slots that were never used are opened: the layout is constant."""
         for slot in state.slots:
             if slot.stream is None and slot.last_state is None:
-                self._open_next(state, slot)
+                self._open_next(state, slot, state.open.opened)
         return {
             "next_index_in_cycle": state.turn,
             "next_index_in_datasets": state.next_dataset,

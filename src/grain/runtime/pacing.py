@@ -18,7 +18,7 @@ CHUNK_SECONDS = 1e-3
 WINDOW_SECONDS, LONGEST_WINDOW_SECONDS = 0.03, 1.0
 SETTLING_SECONDS = 0.1
 """How long threads that were added may take to fill the buffer before they are judged."""
-START_SECONDS = 0.03
+START_SECONDS = 0.1
 """What is read in less time than that is read without further ado."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 32.0
 _WINDOWS = 3
@@ -150,7 +150,7 @@ class Pacing:
         self._inside += left - entered
         if busy is not None and self._home is None:
             self._sample(left - entered, busy)
-            if self._blocks and self.level == 0:
+            if self.level == 0 and self._blocks and not self._is_probing() and self._may_gain:
                 self._try(self._ceiling, self._speed(left), ahead)
 
     def _is_stale(self, busy: float | None) -> bool:
@@ -184,7 +184,7 @@ class Pacing:
                     self._rest(now)
                 return
             self._home, self._pause = None, 0.0
-        elif len(self._speeds) < _WINDOWS or self._is_probing():
+        elif self._is_probing() or len(self._speeds) < _WINDOWS:
             return
         wanted = self._next_level(best)
         if wanted == self.level:
@@ -199,11 +199,13 @@ class Pacing:
         self._probe = self._probe or self._new_probe()
         return self._probe.is_free is None
 
+    @property
+    def _may_gain(self) -> bool:
+        return self._probe is None or bool(self._probe.is_free)
+
     def _next_level(self, speed: Speed) -> int:
         """The level to try after the present one; the same where nothing is to be gained."""
-        if speed.inside < _NEGLIGIBLE * speed.wall:
-            return self.level
-        if self._probe is not None and not self._probe.is_free:
+        if speed.inside < _NEGLIGIBLE * speed.wall or not self._may_gain:
             return self.level
         if self._goes_up:
             return min(max(2, 2 * self.level), self._ceiling)

@@ -64,10 +64,10 @@ def test_slow_streams_are_read_ahead_with_the_same_elements_and_states():
 def test_slow_streams_are_read_the_buffer_ahead():
     function = Watched()
     with iter(interleave([stream(50).map(function)], 1, iter_buffer_size=4)) as iterator:
-        assert [next(iterator) for _ in range(4)] == [0, 1, 2, 3]
-        until(lambda: len(function.calls) > 4 + 2)
+        assert [next(iterator) for _ in range(5)] == [0, 1, 2, 3, 4]
+        until(lambda: len(function.calls) > 5 + 2)
         iterator.set_state(iterator.get_state())
-        assert list(iterator) == list(range(4, 50))
+        assert list(iterator) == list(range(5, 50))
 
 
 @pytest.mark.usefixtures("slow_elements")

@@ -8,7 +8,7 @@ from pipelines import READ_OPTIONS
 from watching import Watched, grain_threads, no_threads, until
 
 from grain import MapDataset, ReadOptions
-from grain.runtime import threads
+from grain.runtime import chunks, threads
 
 THREADS = READ_OPTIONS["threads"]  # always uses its threads, see conftest.py
 BUFFER = THREADS.prefetch_buffer_size
@@ -179,12 +179,12 @@ def test_threads_end_with_the_last_element():
 
 
 def test_arithmetic_that_fails_is_told_in_its_place(monkeypatch):
-    class Failing(threads.Block):
+    class Failing(chunks.Block):
         def __init__(self, plan, indices):
             if indices[0] >= 0:
                 raise OverflowError("too large")
 
-    monkeypatch.setattr(threads, "Block", Failing)
+    monkeypatch.setattr(chunks, "Block", Failing)
     assert list(mapped(Watched())) == list(range(40))  # the consumer's own arithmetic is fine
 
 

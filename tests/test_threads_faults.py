@@ -12,7 +12,7 @@ from pipelines import READ_OPTIONS
 from watching import Watched, grain_threads, no_threads, run_script, until
 
 from grain import MapDataset
-from grain.runtime import threads
+from grain.runtime import chunks, threads
 
 THREADS = READ_OPTIONS["threads"]
 
@@ -180,7 +180,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 def test_waiting_long_is_told_with_function_and_element(monkeypatch, caplog):
-    monkeypatch.setattr(threads, "SECONDS_BEFORE_WARNING", 0.02)
+    monkeypatch.setattr(chunks, "SECONDS_BEFORE_WARNING", 0.02)
     function = Watched(waits=[5])
     iterator = iter(mapped(function))
     for _ in range(5):

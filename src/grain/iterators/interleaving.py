@@ -139,7 +139,7 @@ class Opening(threading.Thread):
         self._opened: Opened | None = None
         self._error: BaseException | None = None
         self._lock = threading.Lock()
-        self._is_closed = False
+        self._is_closed = self._is_done = False
 
     def run(self) -> None:
         """Open it and let it begin."""
@@ -148,10 +148,10 @@ class Opening(threading.Thread):
             if opened is not None:
                 opened.stream.start_prefetch()
         except BaseException as error:
-            self._error = error
+            self._error, self._is_done = error, True
             return
         with self._lock:
-            self._opened = opened
+            self._opened, self._is_done = opened, True
             is_closed = self._is_closed
         if is_closed and opened is not None:
             opened.stream.close()
@@ -160,6 +160,9 @@ class Opening(threading.Thread):
         """What was opened, when that is done; an error is raised here."""
         if self.ident is not None:
             self.join()
+        if not self._is_done:  # a fork has left the thread behind
+            self._lock = threading.Lock()
+            self.run()
         if self._error is not None:
             try:
                 raise self._error

@@ -18,6 +18,7 @@ from grain.graph.node import Context, IterNode, copied
 
 SECONDS_TO_STOP = 1.0
 """How long `close` waits for a function that does not return."""
+_MOMENT_SECONDS = 1e-3
 
 
 class Position(Fields):
@@ -46,7 +47,7 @@ class Run:
         self.process = os.getpid()
         self.ready: deque[tuple[Any, Any, int | None]] = deque()
         self._parent, self._size = parent, size
-        self._is_stopped = self._is_full = self._is_awaited = False
+        self._is_stopped = self._is_full = self._is_awaited = self._is_urgent = False
         self._changed = threading.Condition(threading.RLock())
         self.thread = threading.Thread(target=self._read, name=f"grain-thread-prefetch-{name}", daemon=True)
 
@@ -65,7 +66,7 @@ class Run:
     def _hand_over(self, item: tuple[Any, Any, int | None]) -> bool:
         """Add an item when there is room; False where nobody wants it."""
         self.ready.append(item)
-        if self._is_awaited:
+        if self._is_awaited and (self._is_urgent or 2 * len(self.ready) >= self._size or type(item[0]) is Failure):
             with self._changed:
                 self._changed.notify_all()
         if len(self.ready) > self._size:
@@ -77,13 +78,16 @@ class Run:
         return not self._is_stopped
 
     def wait(self) -> None:
-        """Until something is ready."""
+        """Until something is ready; in the first moment, until half the buffer is: waking up for each costs more."""
         with self._changed:
             self._is_awaited = True
             self._changed.notify_all()
+            if not self.ready and not self._is_stopped:
+                self._changed.wait(_MOMENT_SECONDS)
+            self._is_urgent = True
             while not self.ready and not self._is_stopped:
                 self._changed.wait()
-            self._is_awaited = False
+            self._is_awaited = self._is_urgent = False
 
     def make_room(self) -> None:
         """Wake the thread up when enough was taken to be worth it."""

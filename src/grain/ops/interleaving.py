@@ -91,10 +91,21 @@ class Interleave(IterNode):
         if not state.slots:
             return
         self.start(state, early_ones_only=True)
+        round_began, is_timed = perf_counter(), False
         while True:
+            if state.turn == 0:  # elements are timed one by one only where a whole round was slow
+                now = perf_counter()
+                round_began, is_timed = now, now - round_began > SLOW_SECONDS * len(state.slots)
             slot = state.slots[state.turn]
             if slot.stream is not None:
-                element = self._next_element(state, slot)
+                try:
+                    element = (
+                        self._timed(state, slot) if is_timed and slot.may_be_slow else next(iter(slot.stream), _END)
+                    )
+                except Exception:
+                    if slot.starts_early:  # what failed is done with, and the others go on by themselves
+                        state.turn = (state.turn + 1) % len(state.slots)
+                    raise
                 state.turn = (state.turn + 1) % len(state.slots)
                 if element is _END:
                     if slot.is_random_access:
@@ -112,18 +123,13 @@ class Interleave(IterNode):
                     return
                 state.turn = (state.turn + 1) % len(state.slots)
 
-    def _next_element(self, state: Any, slot: Slot) -> Any:
-        began = perf_counter() if slot.may_be_slow else 0.0
-        try:
-            element = next(iter(slot.stream), _END)
-        except Exception:
-            if slot.starts_early:  # what failed is done with, and the others go on by themselves
-                state.turn = (state.turn + 1) % len(state.slots)
-            raise
-        if slot.may_be_slow:
-            slot.slow_count = max(0, slot.slow_count + (1 if perf_counter() - began > SLOW_SECONDS else -1))
-            if slot.slow_count == _SLOW_ELEMENTS:
-                slot.stream, slot.may_be_slow = state.open.prefetched(slot.stream, slot.node), False
+    def _timed(self, state: Any, slot: Slot) -> Any:
+        """The next element; a stream that turns out to be slow is read ahead from then on."""
+        began = perf_counter()
+        element = next(iter(slot.stream), _END)
+        slot.slow_count = max(0, slot.slow_count + (1 if perf_counter() - began > SLOW_SECONDS else -1))
+        if slot.slow_count == _SLOW_ELEMENTS:
+            slot.stream, slot.may_be_slow = state.open.prefetched(slot.stream, slot.node), False
         return element
 
     def start(self, state: Any, *, early_ones_only: bool = False) -> None:

@@ -135,9 +135,10 @@ class Pacing:
             return
         if self._count:
             self._longest_gap = max(self._longest_gap, gap)
-            # It ends with a long gap, and so has whole training steps: as many gaps as there is work between them.
             lasted = entered - self._start
-            if lasted >= WINDOW_SECONDS and (gap >= self._longest_gap / 2 or lasted >= LONGEST_WINDOW_SECONDS):
+            # It ends with a long gap, and so has whole training steps: as many gaps as there is work between them.
+            is_whole = gap >= self._longest_gap / 2 or self._longest_gap < WINDOW_SECONDS / 10
+            if lasted >= WINDOW_SECONDS and (is_whole or lasted >= LONGEST_WINDOW_SECONDS):
                 self._longest_gap /= 2
                 self._speeds.append(self._speed(entered))
                 self._begin_window(entered)

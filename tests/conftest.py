@@ -1,7 +1,38 @@
 """Settings for all tests."""
 
+import pytest
 from hypothesis import settings
+from pipelines import READ_OPTIONS
+
+from grain.runtime import threads
+from grain.runtime.inline import InlineReader
+from grain.runtime.pacing import Pacing
 
 # The same examples every time: a test that fails only now and then tells nothing.
 settings.register_profile("grain", derandomize=True, deadline=None)
 settings.load_profile("grain")
+
+
+class ForcedPacing(Pacing):
+    """Lets the back end "threads" of the tests use all its threads: tiny pipelines would not do so by themselves."""
+
+    def __init__(self, ceiling, *args):
+        super().__init__(ceiling, *args)
+        self.is_forced = ceiling == READ_OPTIONS["threads"].num_threads
+        if self.is_forced:
+            self.level = ceiling
+
+    def took(self, *args, **kwargs):
+        if not self.is_forced:
+            super().took(*args, **kwargs)
+
+
+@pytest.fixture(autouse=True)
+def _forced_threads(monkeypatch):
+    monkeypatch.setattr(threads, "Pacing", ForcedPacing)
+
+
+@pytest.fixture
+def inline(monkeypatch):
+    """Nothing is read ahead."""
+    monkeypatch.setattr("grain.iterators.stream.reader_of", InlineReader)

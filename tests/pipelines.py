@@ -19,6 +19,7 @@ from grain.experimental import DatasetOptions, multithread_prefetch
 READ_OPTIONS = {
     "inline": ReadOptions(num_threads=0, prefetch_buffer_size=0),
     "default": None,
+    "threads": ReadOptions(num_threads=3, prefetch_buffer_size=7),
 }
 
 

@@ -7,10 +7,13 @@ import weakref
 
 import numpy as np
 import pytest
+from pipelines import READ_OPTIONS
 
 import grain
 from grain import IterDataset, MapDataset
 from grain.experimental import get_next_index, set_next_index
+
+INLINE = READ_OPTIONS["inline"]
 
 
 def stream(count):
@@ -37,7 +40,8 @@ def test_zip_tells_an_error_of_one_parent_though_another_has_ended():
 
 
 def test_an_interrupt_does_not_shift_a_mixture():
-    iterator = iter(IterDataset.mix([MapDataset.range(6).map(interrupted_once_at(2)), MapDataset.range(10, 16)]))
+    interrupted = MapDataset.range(6).map(interrupted_once_at(2)).to_iter_dataset(INLINE)
+    iterator = iter(IterDataset.mix([interrupted, MapDataset.range(10, 16)]))
     elements = list(itertools.islice(iterator, 4))
     with pytest.raises(KeyboardInterrupt):
         next(iterator)
@@ -46,9 +50,8 @@ def test_an_interrupt_does_not_shift_a_mixture():
 
 
 def test_an_interrupt_does_not_mispair_a_zip():
-    iterator = iter(
-        IterDataset.zip([MapDataset.range(4), MapDataset.range(4).map(interrupted_once_at(2)), MapDataset.range(4)])
-    )
+    interrupted = MapDataset.range(4).map(interrupted_once_at(2)).to_iter_dataset(INLINE)
+    iterator = iter(IterDataset.zip([MapDataset.range(4), interrupted, MapDataset.range(4)]))
     pairs = [next(iterator), next(iterator)]
     with pytest.raises(KeyboardInterrupt):
         next(iterator)
@@ -110,6 +113,7 @@ def test_an_index_is_a_number_or_a_slice(index):
         MapDataset.source([1, 2, 3])[index]
 
 
+@pytest.mark.usefixtures("inline")
 def test_indices_from_a_dataset_are_not_read_ahead():
     asked = []
     chosen = MapDataset.range(1000).map(lambda x: asked.append(x) or 999 - x)

@@ -105,6 +105,7 @@ def test_iter_batch_asks_for_its_records_at_once(apply):
     assert plain.single == list(range(12))
 
 
+@pytest.mark.usefixtures("inline")
 @pytest.mark.parametrize("apply", [*ITER_BATCHES.values(), *(apply for apply, _ in MAP_BATCHES.values())])
 def test_batches_are_not_read_ahead(apply):
     source = SourceOfMany()
@@ -124,6 +125,7 @@ def test_iter_batch_resumed_between_and_within_batches():
         assert source.together == groups(range(start, 12), 5)
 
 
+@pytest.mark.usefixtures("inline")
 def test_batch_of_a_sparse_stream_reads_no_more_than_a_batch_ahead():
     source = SourceOfMany(100)
     iterator = iter(MapDataset.source(source).filter(lambda x: x % 3 == 0).to_iter_dataset().batch(4))
@@ -205,6 +207,7 @@ SINGLE_READS = {
 }
 
 
+@pytest.mark.usefixtures("inline")
 @pytest.mark.parametrize("kind", [Source, SourceOfMany])
 @pytest.mark.parametrize("apply", SINGLE_READS.values(), ids=SINGLE_READS)
 def test_records_are_read_one_by_one_when_they_are_needed(apply, kind):

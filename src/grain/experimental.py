@@ -10,9 +10,12 @@ from typing import Any
 
 from grain.checking import assert_equal_output_after_checkpoint
 from grain.dataset import apply_transformations, get_element_spec
+from grain.graph.node import Context, WorkerContext
 from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
 from grain.iter_dataset import NodeIterDataset
-from grain.iterator import get_next_index, set_next_index
+from grain.iterator import DatasetIterator, StreamIterator, get_next_index, set_next_index
+from grain.iterators.prefetching import PrefetchStream
+from grain.iterators.stream import CustomStream, Stream
 from grain.map_dataset import NodeMapDataset
 from grain.ops.batching import rebatch_node
 from grain.ops.combining import zip_of
@@ -48,6 +51,7 @@ __all__ = [
     "RngPool",
     "ShapeDtypeStruct",
     "ShapeDtypeStructProtocol",
+    "ThreadPrefetchDatasetIterator",
     "ThreadPrefetchIterDataset",
     "WindowShuffleIterDataset",
     "WindowShuffleMapDataset",
@@ -144,6 +148,31 @@ class ThreadPrefetchIterDataset(NodeIterDataset[Any]):
 
     def __init__(self, parent: Any, *, prefetch_buffer_size: int) -> None:
         super().__init__(thread_prefetch(iter_node_of(parent), prefetch_buffer_size))
+
+
+class ThreadPrefetchDatasetIterator(StreamIterator[Any]):
+    """An iterator that a thread reads ahead; anything with `__next__`, `get_state` and `set_state` will do.
+
+    >>> import grain
+    >>> iterator = ThreadPrefetchDatasetIterator(iter(grain.MapDataset.range(3)), prefetch_buffer_size=2)
+    >>> next(iterator), iterator.get_state(), list(iterator)
+    (0, {'next_index': 1}, [1, 2])
+    """
+
+    def __init__(self, parent: Any, prefetch_buffer_size: int) -> None:
+        operator = thread_prefetch(None, prefetch_buffer_size)
+        self._is_native = isinstance(parent, DatasetIterator)
+        context = parent._ctx if self._is_native else Context(DatasetOptions(), WorkerContext())
+        below = CustomStream(operator, parent, context)
+        if prefetch_buffer_size:
+            super().__init__(PrefetchStream(operator, below, context, prefetch_buffer_size))
+        else:
+            super().__init__(Stream(operator, (below,), context))
+
+    def _set_next_index(self, index: int) -> None:
+        if not self._is_native:
+            raise ValueError("`set_next_index` only supported for native dataset iterators.")
+        super()._set_next_index(index)
 
 
 class FlatMapMapDataset(NodeMapDataset[Any]):

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from grain.graph.node import Context, Node, WorkerContext
-from grain.iterators.stream import open_stream
+from grain.iterators.opening import open_stream
 from grain.options import DatasetOptions
 from grain.tracebacks import shorten_traceback
 
@@ -134,12 +134,12 @@ class Measuring:
 MEASURING = Measuring()
 
 
-class NodeIterator(DatasetIterator[T]):
-    """The iterator of every pipeline that is not a user's own class."""
+class StreamIterator(DatasetIterator[T]):
+    """An iterator over a stream."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, stream: Any) -> None:
         super().__init__()
-        self._stream = open_stream(node)
+        self._stream = stream
         self.__dict__["_grain_context"] = self._stream.context
         self._elements: Iterator[T] = iter(self._stream)
 
@@ -191,6 +191,13 @@ class NodeIterator(DatasetIterator[T]):
 
     def __str__(self) -> str:
         return str(self._stream.operator.iterator_name)
+
+
+class NodeIterator(StreamIterator[T]):
+    """The iterator of every pipeline that is not a user's own class."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(open_stream(node))
 
 
 def get_next_index(iterator: DatasetIterator[Any]) -> int:

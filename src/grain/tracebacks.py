@@ -51,7 +51,12 @@ def _hide(traceback: TracebackType | None) -> None:
 
 
 def _is_own(traceback: TracebackType) -> bool:
-    return traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+    return is_own_file(traceback.tb_frame.f_code.co_filename)
+
+
+def is_own_file(name: str) -> bool:
+    """Whether a file is one of the library's."""
+    return name.startswith(_PACKAGE)
 
 
 def _is_in_notebook() -> bool:

@@ -136,6 +136,8 @@ class IterNode(Node):
     """Whether each element of the parent gives exactly one."""
     reads_by_index: ClassVar[bool] = False
     """Whether the parent has random access: the stream begins here."""
+    starts_early: ClassVar[bool] = False
+    """Whether an interleave opens and starts it before its turn, and goes to the next one where an element fails."""
     parent_field: ClassVar[str | None] = None
     """The field of the state from which `run` takes the parent to its position itself, where it does so."""
     State: ClassVar[Callable[..., Any]] = Stateless

@@ -9,12 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from grain.arithmetic import integer
-from grain.graph.node import ABSENT, Context, IterNode, Node, WorkerContext, copied, required
-from grain.ops.configuring import collected_options
-from grain.ops.custom import CustomIter
-from grain.ops.interleaving import Interleave
+from grain.graph.node import ABSENT, Context, IterNode, copied, required
 from grain.plan import kinds
-from grain.plan.lowering import stream
 from grain.runtime.reading import reader_of
 
 
@@ -152,71 +148,11 @@ class BoundaryStream(Stream):
         self._reader.close()
 
 
-class InterleaveStream(Stream):
-    """A stream of datasets that are opened while it runs."""
-
-    operator: Interleave
-
-    def _fresh(self) -> Any:
-        return self.operator.fresh_with(_Opener(self.context))
-
-    def loaded(self, saved: Any) -> list[tuple[Any, Any]]:
-        return [(self, self.operator.load_with(self.state, saved))]
-
-    def become(self, state: Any) -> None:
-        self._close_streams()
-        super().become(state)
-
-    def adopt_context(self, context: Context) -> None:
-        super().adopt_context(context)
-        self.state.open = _Opener(context)
-        for opened in self.operator.streams(self.state):
-            opened.adopt_context(context)
-
-    def get_next_index(self) -> int:
-        return self._only_stream("get").get_next_index()  # type: ignore[no-any-return]
-
-    def set_next_index(self, index: int) -> None:
-        self._only_stream("set").set_next_index(index)
-
-    def _only_stream(self, verb: str) -> Any:
-        if len(self.operator.datasets) != 1:
-            raise NotImplementedError(
-                f"{verb}_next_index is not supported for InterleaveDatasetIterator with more than one dataset."
-            )
-        self.save()  # opens it
-        return self.operator.streams(self.state)[0]
-
-    def start_prefetch(self) -> None:
-        self.save()
-        for opened in self.operator.streams(self.state):
-            opened.start_prefetch()
-
-    def close(self) -> None:
-        super().close()
-        self._close_streams()
-
-    def _close_streams(self) -> None:
-        for opened in self.operator.streams(self.state):
-            opened.close()
-
-
-class _Opener:
-    """Opens streams within a pipeline; it does not know the stream that it works for, which would be a cycle."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    def __call__(self, node: IterNode) -> Any:
-        return open_stream(node, self._context)
-
-
 class CustomStream:
     """A user's iterator, which keeps its own state."""
 
-    def __init__(self, operator: CustomIter, context: Context) -> None:
-        self.operator, self.context = operator, context
-        self.iterator: Any = operator.open()
+    def __init__(self, operator: IterNode, iterator: Any, context: Context) -> None:
+        self.operator, self.iterator, self.context = operator, iterator, context
         if hasattr(self.iterator, "_share_context"):
             self.iterator._share_context(context)
 
@@ -261,23 +197,3 @@ class CustomStream:
         """Passed on to the user's iterator."""
         if hasattr(self.iterator, "close"):
             self.iterator.close()
-
-
-def open_stream(node: Node, context: Context | None = None) -> Any:
-    """The stream of an IterDataset, at its start; options that are set further down hold above too."""
-    if context is None:
-        context = Context(collected_options(node), WorkerContext())
-    else:
-        context = context.replaced(dataset_options=context.dataset_options.merge(collected_options(node)))
-    return _opened(stream(node), context)  # type: ignore[arg-type]
-
-
-def _opened(plan: kinds.Stream, context: Context) -> Any:
-    if isinstance(plan, kinds.Boundary):
-        return BoundaryStream(plan, context)
-    operator = plan.operator
-    if isinstance(operator, CustomIter):
-        return CustomStream(operator, context)
-    kind = InterleaveStream if isinstance(operator, Interleave) else Stream
-    above = operator.context_above(context)
-    return kind(operator, tuple(_opened(parent, above) for parent in plan.parents), context)

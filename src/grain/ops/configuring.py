@@ -85,7 +85,7 @@ class WithOptions(Transparent):
 
 
 class ThreadPrefetch(Transparent):
-    """Elements that may be made ahead of time."""
+    """Elements that a thread makes ahead of time."""
 
     prefetch_buffer_size: int
 
@@ -93,8 +93,8 @@ class ThreadPrefetch(Transparent):
         return f"ThreadPrefetchIterDataset(prefetch_buffer_size={self.prefetch_buffer_size})"
 
 
-def thread_prefetch(parent: IterNode, prefetch_buffer_size: int) -> ThreadPrefetch:
-    """`prefetch_buffer_size` elements of `parent` ahead."""
+def thread_prefetch(parent: IterNode | None, prefetch_buffer_size: int) -> ThreadPrefetch:
+    """`prefetch_buffer_size` elements of `parent` ahead; None: of an iterator that is not a pipeline's."""
     if prefetch_buffer_size < 0:
         raise ValueError(f"`prefetch_buffer_size` must be greater than or equal to 0, got {prefetch_buffer_size}")
     return ThreadPrefetch(parent, prefetch_buffer_size)

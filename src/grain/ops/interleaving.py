@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from time import perf_counter
+from typing import Any, Protocol
 
 from grain.arithmetic import integer
 from grain.errors import StateMismatchError
@@ -11,8 +12,11 @@ from grain.fields import Fields
 from grain.graph.node import IterNode, copied, required
 from grain.graph.parts import Part
 from grain.graph.specs import element_spec
-from grain.ops.custom import iter_node_of, node_of
+from grain.ops.custom import node_of
 
+SLOW_SECONDS = 1e-4
+"""An element that takes longer than this is worth a thread."""
+_SLOW_ELEMENTS = 3
 _END = object()
 _FIELDS = (
     "next_index_in_cycle",
@@ -24,6 +28,28 @@ _FIELDS = (
 )
 
 
+class Opened(Fields):
+    """A dataset at work."""
+
+    stream: Any
+    node: IterNode
+    is_random_access: bool
+    """Whether it is a MapDataset, of which what was dropped after the last element counts too."""
+
+
+class Opener(Protocol):
+    """Opens datasets by their number; None where one is missing."""
+
+    def __call__(self, position: int) -> Opened | None:
+        """The next one, and those after it may be opened ahead."""
+
+    def opened(self, position: int) -> Opened | None:
+        """Any one."""
+
+    def prefetched(self, stream: Any, node: IterNode) -> Any:
+        """A stream of `node`, read ahead from now on."""
+
+
 class Slot(Fields):
     """One of the places that take turns: the dataset there, and its stream while it lasts."""
 
@@ -31,8 +57,13 @@ class Slot(Fields):
     stream: Any = None
     last_state: Any = None
     """Where the stream was after its last element."""
+    node: IterNode | None = None
     is_random_access: bool = False
-    """Whether it is a MapDataset, of which what was dropped after the last element counts too."""
+    starts_early: bool = False
+    may_be_slow: bool = False
+    """Whether it is to be read ahead if it turns out to be slow."""
+    slow_count: int = 0
+    """How many more of its elements were slow than fast."""
 
 
 class Interleave(IterNode):
@@ -46,8 +77,7 @@ class Interleave(IterNode):
     iter_buffer_size: int
 
     class State(Fields):
-        open: Callable[[IterNode], Any]
-        """Runs a dataset; the stream starts at its beginning."""
+        open: Opener
         slots: list[Slot]
         turn: int
         next_dataset: int
@@ -56,18 +86,31 @@ class Interleave(IterNode):
     def own_part(self, part: Part) -> Interleave:
         return self.replaced(datasets=_Picked(self.datasets, range(len(self.datasets))[part.stride]))
 
-    def fresh_with(self, open_stream: Callable[[IterNode], Any]) -> Any:
-        """The state at the start; datasets are opened with `open_stream`."""
+    def fresh_with(self, opener: Opener) -> Any:
+        """The state at the start; datasets are opened with `opener`."""
         count = min(self.cycle_length, len(self.datasets))
-        return self.State(open_stream, [Slot(position) for position in range(count)], 0, 0, {})
+        return self.State(opener, [Slot(position) for position in range(count)], 0, 0, {})
 
     def run(self, state: Any) -> Iterator[Any]:
         if not state.slots:
             return
+        self.start(state, early_ones_only=True)
+        round_began, is_timed = perf_counter(), False
         while True:
+            if state.turn == 0:  # elements are timed one by one only where a whole round was slow
+                now = perf_counter()
+                round_began, is_timed = now, now - round_began > SLOW_SECONDS * len(state.slots)
             slot = state.slots[state.turn]
             if slot.stream is not None:
-                element = next(iter(slot.stream), _END)
+                try:
+                    element = (
+                        self._timed(state, slot) if is_timed and slot.may_be_slow else next(iter(slot.stream), _END)
+                    )
+                except Exception:
+                    if slot.starts_early and slot.stream.save() != slot.last_state:  # an element that is done with
+                        slot.last_state = slot.stream.save()
+                        state.turn = (state.turn + 1) % len(state.slots)
+                    raise
                 state.turn = (state.turn + 1) % len(state.slots)
                 if element is _END:
                     if slot.is_random_access:
@@ -78,37 +121,60 @@ class Interleave(IterNode):
                     if not slot.is_random_access:
                         slot.last_state = slot.stream.save()
                     yield element
-            elif not self._open_next(state, slot):
+            elif self._open_next(state, slot, state.open):
+                self.start(state, early_ones_only=True)
+            else:
                 if all(other.stream is None for other in state.slots):
                     return
                 state.turn = (state.turn + 1) % len(state.slots)
 
-    def _open_next(self, state: Any, slot: Slot) -> bool:
+    def _timed(self, state: Any, slot: Slot) -> Any:
+        """The next element; a stream that turns out to be slow is read ahead from then on."""
+        began = perf_counter()
+        element = next(iter(slot.stream), _END)
+        slot.slow_count = max(0, slot.slow_count + (1 if perf_counter() - began > SLOW_SECONDS else -1))
+        if slot.slow_count == _SLOW_ELEMENTS:
+            slot.stream, slot.may_be_slow = state.open.prefetched(slot.stream, slot.node), False
+        return element
+
+    def start(self, state: Any, *, early_ones_only: bool = False) -> None:
+        """Let the streams that are open begin to read ahead."""
+        for slot in state.slots:
+            if slot.stream is not None and (slot.starts_early or not early_ones_only):
+                slot.stream.start_prefetch()
+
+    def _open_next(self, state: Any, slot: Slot, open_at: Callable[[int], Opened | None]) -> bool:
         """Put the next dataset in `slot`; False where there is none. Missing ones (None) are passed over."""
         while state.next_dataset < len(self.datasets):
             position = state.next_dataset
+            try:
+                is_filled = self._fill(slot, position, open_at(position))
+            except Exception:  # it is passed over, as an element would be; after an interrupt it is not
+                state.next_dataset += 1
+                raise
             state.next_dataset += 1
-            if self._fill(state, slot, position):
+            if is_filled:
                 if position in state.future_states:
                     slot.stream.restore(state.future_states.pop(position))
                 slot.last_state = slot.stream.save()
                 return True
         return False
 
-    def _fill(self, state: Any, slot: Slot, position: int) -> bool:
-        """Open dataset number `position` in `slot`; False where it is missing."""
-        dataset = self.datasets[position]
-        if dataset is None:
+    def _fill(self, slot: Slot, position: int, opened: Opened | None) -> bool:
+        """Put dataset number `position` in `slot`; False where it is missing."""
+        if opened is None:
             return False
-        slot.dataset, slot.stream = position, state.open(iter_node_of(dataset))
-        slot.is_random_access = node_of(dataset).is_random_access
+        slot.dataset, slot.stream, slot.node = position, opened.stream, opened.node
+        slot.is_random_access, slot.starts_early = opened.is_random_access, opened.node.starts_early
+        slot.may_be_slow = self.iter_buffer_size > 0 and not (slot.is_random_access or slot.starts_early)
+        slot.slow_count = 0
         return True
 
     def save(self, state: Any, parents: Sequence[Any]) -> dict[str, Any]:
         """All slots with the states of their streams. Slots that were never used are opened: the layout is constant."""
         for slot in state.slots:
             if slot.stream is None and slot.last_state is None:
-                self._open_next(state, slot)
+                self._open_next(state, slot, state.open.opened)
         return {
             "next_index_in_cycle": state.turn,
             "next_index_in_datasets": state.next_dataset,
@@ -141,7 +207,7 @@ class Interleave(IterNode):
         for position, stream_state, has_ended in zip(positions, states, ended, strict=True):
             slot = Slot(position, None, stream_state)
             if stream_state is not None and not has_ended:
-                if not self._fill(loaded, slot, position):
+                if not self._fill(slot, position, state.open.opened(position)):
                     raise StateMismatchError(
                         f"The state does not fit {self}: dataset {position} is missing (None) now."
                     )

@@ -101,7 +101,7 @@ class Gather(_RandomAccess):
     @functools.cached_property
     def reads_many(self) -> bool:
         """Whether a child reads several records faster than one by one."""
-        return any(_reads_many(child) for child in self.children)
+        return any(reads_many(child) for child in self.children)
 
 
 class Join(_RandomAccess):
@@ -126,11 +126,12 @@ class Group(_RandomAccess):
 RandomAccess: TypeAlias = Read | Gather | Join | Group
 
 
-def _reads_many(plan: RandomAccess) -> bool:
+def reads_many(plan: RandomAccess) -> bool:
+    """Whether a source reads several records faster than one by one."""
     if isinstance(plan, Read):
         return isinstance(plan.records, Batches)
     children = (plan.child,) if isinstance(plan, Group) else plan.children
-    return any(map(_reads_many, children))
+    return any(map(reads_many, children))
 
 
 class Boundary(Frozen):

@@ -340,8 +340,7 @@ class InlineReader:
         self.context = context
         self._plan, self._length = boundary.access, boundary.length
         self._read_together = boundary.read_together
-        weight = _weight(boundary.access)
-        self._sizes = [max(1, size // weight) for size in _BLOCK_SIZES]
+        self._sizes = [max(1, size // weight(boundary.access)) for size in _BLOCK_SIZES]
         self._block: Block | None = None
         self._start = self._stop = self._reads_start = 0
         self._reads: Reads | None = None
@@ -386,11 +385,11 @@ class InlineReader:
         """Nothing to give back."""
 
 
-def _weight(plan: RandomAccess) -> int:
+def weight(plan: RandomAccess) -> int:
     """How many indices of the sources one index stands for."""
     if type(plan) is Group:
-        return plan.size * _weight(plan.child)
-    return max(map(_weight, _children(plan)), default=1)
+        return plan.size * weight(plan.child)
+    return max(map(weight, _children(plan)), default=1)
 
 
 def _children(plan: RandomAccess) -> Sequence[RandomAccess]:

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from grain.graph.node import Context
+from grain.options import ReadOptions
 from grain.plan.kinds import Boundary
 from grain.runtime.inline import InlineReader
+from grain.runtime.threads import ThreadReader
 
 
 class Reader(Protocol):
@@ -18,8 +20,15 @@ class Reader(Protocol):
     2. An element's functions run when it, or the batch it is in, is asked for; a back end that prefetches may run at
        most its buffer ahead.
     3. An exception of a user's function is raised in place of its element; `after_failure` says where to go on, and
-       `first` may then be called again.
-    4. `close` may be called at any time, and twice.
+       `first` may then be called again. What was computed ahead of it is kept.
+    4. An interrupt of the consumer loses nothing: `first` goes on from the last position.
+    5. `first` may be called for any index. What was computed ahead is dropped, unless the index lies within it.
+    6. `start_prefetch` begins to compute ahead, where a back end does so, before the first element is asked for.
+    7. `close` may be called at any time, from any thread, and twice. Threads end with it, with the last element, or
+       when the reader is forgotten; a function that never returns keeps only its own thread, and does not hold up the
+       interpreter's exit.
+    8. In a forked child a reader goes on by itself, from where it was.
+    9. Whoever waits long for an element is told which one it is, and in what function.
     """
 
     context: Context
@@ -37,4 +46,7 @@ class Reader(Protocol):
 
 def reader_of(boundary: Boundary, context: Context) -> Reader:
     """The reader that the boundary's options ask for."""
+    options: ReadOptions = boundary.operator.read_options  # type: ignore[attr-defined]
+    if options.num_threads and options.prefetch_buffer_size:
+        return ThreadReader(boundary, context)
     return InlineReader(boundary, context)

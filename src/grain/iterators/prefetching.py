@@ -1,0 +1,249 @@
+"""Streams that a thread reads ahead.
+
+The thread owns the stream below while it runs; whoever wants to move, save or close that stream stops the thread first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from grain.fields import Fields
+from grain.graph.node import Context, IterNode, copied
+
+SECONDS_TO_STOP = 1.0
+"""How long `close` waits for a function that does not return."""
+_MOMENT_SECONDS = 1e-3
+
+
+class Position(Fields):
+    """Where the stream below was after the last element that was handed out."""
+
+    saved: Any = None
+    """None: it has not been read from."""
+    count: int | None = 0
+    """How many elements came before; None: not known."""
+    element_index: int | None = None
+
+
+class Failure(Fields):
+    """An error in place of an element, or the end (None)."""
+
+    error: BaseException | None
+
+
+class Run:
+    """One life of a thread, which ends with a failure, the end, or when it is told to.
+
+    `ready` is changed by both sides without a lock; who finds nothing to do announces that, looks again and waits.
+    """
+
+    def __init__(self, parent: Any, size: int, name: str) -> None:
+        self.process = os.getpid()
+        self.ready: deque[tuple[Any, Any, int | None]] = deque()
+        self._parent, self._size = parent, size
+        self._is_stopped = self._is_full = self._is_awaited = self._is_urgent = False
+        self._changed = threading.Condition(threading.RLock())
+        self.thread = threading.Thread(target=self._read, name=f"grain-thread-prefetch-{name}", daemon=True)
+
+    def _read(self) -> None:
+        parent, failure, saved = self._parent, Failure(None), None
+        try:
+            for element in parent:
+                if not self._hand_over((element, parent.save(), parent.element_index)):
+                    return
+        except BaseException as error:
+            failure = Failure(error)
+            with contextlib.suppress(Exception):  # the first error is the one to tell
+                saved = parent.save()
+        self._hand_over((failure, saved, None))
+
+    def _hand_over(self, item: tuple[Any, Any, int | None]) -> bool:
+        """Add an item when there is room; False where nobody wants it."""
+        self.ready.append(item)
+        if self._is_awaited and (self._is_urgent or 2 * len(self.ready) >= self._size or type(item[0]) is Failure):
+            with self._changed:
+                self._changed.notify_all()
+        if len(self.ready) > self._size:
+            with self._changed:
+                self._is_full = True
+                while len(self.ready) > self._size and not self._is_stopped:
+                    self._changed.wait()
+                self._is_full = False
+        return not self._is_stopped
+
+    def wait(self) -> None:
+        """Until something is ready; in the first moment, until half the buffer is: waking up for each costs more."""
+        with self._changed:
+            self._is_awaited = True
+            self._changed.notify_all()
+            if not self.ready and not self._is_stopped:
+                self._changed.wait(_MOMENT_SECONDS)
+            self._is_urgent = True
+            while not self.ready and not self._is_stopped:
+                self._changed.wait()
+            self._is_awaited = self._is_urgent = False
+
+    def make_room(self) -> None:
+        """Wake the thread up when enough was taken to be worth it."""
+        if self._is_full and 2 * len(self.ready) <= self._size:
+            with self._changed:
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Let the thread end after the element that it is working on. After a fork it is not there."""
+        if self.process == os.getpid():
+            with self._changed:
+                self._is_stopped = True
+                self._changed.notify_all()
+
+
+class ReadAhead:
+    """What a stream and its generator share: the stream below, and the thread that reads it, if there is one now."""
+
+    def __init__(self, parent: Any, size: int, name: str, reopen: Callable[[], Any] | None) -> None:
+        self.parent, self._size, self._name, self._reopen = parent, size, name, reopen
+        self.position = Position()
+        self._run: Run | None = None
+
+    def start(self) -> Run:
+        """The run that goes on, or a new one."""
+        self._mind_a_fork()
+        if self._run is None:
+            if self.position.saved is None:
+                self.position.saved = self.parent.save()
+            self._run = Run(self.parent, self._size, self._name)
+            weakref.finalize(self, self._run.stop)
+            self._run.thread.start()
+        return self._run
+
+    def _mind_a_fork(self) -> None:
+        """The thread is not here then, and what it was doing can neither be waited for nor gone on with."""
+        if self._run is not None and self._run.process != os.getpid():
+            self._run = None
+            if self._reopen is not None:
+                self.parent = self._reopen()
+            self.parent.restore(self.position.saved)
+
+    def elements(self) -> Iterator[Any]:
+        """The elements after the position, which is moved along."""
+        position, run = self.position, self.start()
+        while True:
+            if not run.ready:
+                run.wait()
+                if not run.ready:  # it was stopped
+                    self._run = None
+                    run = self.start()
+                continue
+            element, saved, element_index = run.ready.popleft()
+            run.make_room()
+            if type(element) is Failure:
+                self._run = None
+                if saved is not None:
+                    position.saved = saved
+                if element.error is None:
+                    return
+                try:
+                    raise element.error
+                finally:
+                    del element  # the error knows this frame: they would keep each other alive
+            position.saved, position.element_index = saved, element_index
+            if position.count is not None:
+                position.count += 1
+            yield element
+            if run.process != os.getpid():
+                run = self.start()
+
+    def pause(self, seconds: float | None = None) -> None:
+        """Stop the thread, and wait for that at most so long. What it has read stays ready."""
+        self._mind_a_fork()
+        if self._run is not None:
+            self._run.stop()
+            if self._run.thread is not threading.current_thread():
+                self._run.thread.join(seconds)
+
+    def go(self, position: Position) -> None:
+        """What was read ahead is of no use: the stream below is taken to `position`."""
+        self.pause()
+        self._run, self.position = None, position
+
+
+class PrefetchStream:
+    """A stream that is read ahead: its state is that of the stream below as of the last element handed out."""
+
+    def __init__(
+        self,
+        operator: IterNode,
+        parent: Any,
+        context: Context,
+        size: int,
+        reopen: Callable[[], Any] | None = None,
+    ) -> None:
+        self.operator, self.context = operator, context
+        self._ahead = ReadAhead(parent, size, operator.name, reopen)
+        self._elements: Iterator[Any] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        elements = self._elements
+        if elements is None or elements.gi_frame is None:  # type: ignore[attr-defined]
+            self._elements = elements = self._ahead.elements()
+        return elements
+
+    def save(self) -> Any:
+        """The state of the stream below, as JSON values."""
+        saved = self._ahead.position.saved
+        return self._ahead.parent.save() if saved is None else copied(saved)
+
+    def restore(self, saved: Any) -> None:
+        """Go to a position that `save` gave."""
+        for part, state in self.loaded(saved):
+            part.become(state)
+
+    def loaded(self, saved: Any) -> list[tuple[Any, Any]]:
+        """This stream and all above it, each with the state that it had in `saved`."""
+        self._ahead.pause()
+        return [(self, Position(count=None)), *self._ahead.parent.loaded(saved)]
+
+    def become(self, state: Position) -> None:
+        """Go on from where the stream below is taken."""
+        self._ahead.go(state)
+        self._elements = None
+
+    @property
+    def element_index(self) -> int | None:
+        """The index of the element handed out last, where one is known."""
+        return self._ahead.position.element_index
+
+    def get_next_index(self) -> int:
+        """How many elements were handed out; after `restore` the stream below is asked, and what is ahead is lost."""
+        if self._ahead.position.count is None:
+            self.restore(self.save())
+            self._ahead.position.count = self._ahead.parent.get_next_index()
+        return self._ahead.position.count
+
+    def set_next_index(self, index: int) -> None:
+        """Go to an element by its number."""
+        self._ahead.pause()
+        self._ahead.parent.set_next_index(index)
+        self.become(Position(count=index))
+
+    def adopt_context(self, context: Context) -> None:
+        """Take part in a larger pipeline."""
+        self.context = context
+        self._ahead.parent.adopt_context(context)
+
+    def start_prefetch(self) -> None:
+        """Let the thread begin."""
+        self._ahead.start()
+
+    def close(self) -> None:
+        """Stop the thread; a function that does not return is left behind."""
+        self._ahead.pause(SECONDS_TO_STOP)
+        self._elements = None
+        self._ahead.parent.close()
+        self._ahead.pause(SECONDS_TO_STOP)  # it may have waited for what is closed now

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from material import MAPS_BATCH, MAPS_LENGTH, SEED, array_of, as_record, double, increment
+from material import MAPS_BATCH, MAPS_LENGTH, SEED, array_of, as_record, double, increment, photos
 
 
 def maps_batch() -> Iterator[dict[str, Any]]:
@@ -26,3 +26,12 @@ def array(rows: str) -> Iterator[Any]:
     while True:
         for start in range(0, len(order), 64):
             yield values[order[start : start + 64]]
+
+
+def handover() -> Iterator[Any]:
+    """One copy of the bytes of a batch, into memory that has been written before."""
+    batch = photos()
+    taken = np.ones_like(batch)
+    while True:
+        np.copyto(taken, batch)
+        yield taken

@@ -13,14 +13,23 @@ from typing import Any
 import numpy as np
 from material import (
     IMAGES_BATCH,
+    JPEGS_BATCH,
     MAPS_BATCH,
     MAPS_LENGTH,
+    PHOTOS_BATCH,
+    RECORDS_BATCH,
     SEED,
+    Blocking,
+    Photos,
+    Small,
     array_of,
     as_record,
+    decode_and_crop,
     double,
     increment,
+    jpegs,
     labelled_images,
+    records,
     to_float,
 )
 
@@ -34,6 +43,7 @@ else:
     flags.FLAGS.mark_as_parsed()
 
 RO = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+TWO_WORKERS = grain.MultiprocessingOptions(num_workers=2, per_worker_buffer_size=1)
 
 
 def shuffle() -> Iterable[int]:
@@ -167,3 +177,29 @@ def memory_growth() -> float:
     for _ in itertools.islice(grain.MapDataset.range(10**12).shuffle(seed=SEED).to_iter_dataset(RO), 200_000):
         pass
     return _peak_mb() - before
+
+
+def defaults_batch() -> Iterable[Any]:
+    return grain.MapDataset.source(records(100_000)).shuffle(seed=SEED).to_iter_dataset().batch(RECORDS_BATCH)
+
+
+def handover() -> Iterable[Any]:
+    return grain.MapDataset.source(Photos()).to_iter_dataset(RO).batch(PHOTOS_BATCH).mp_prefetch(TWO_WORKERS)
+
+
+def small_elements_mp() -> Iterable[Any]:
+    return grain.MapDataset.source(Small()).to_iter_dataset(RO).mp_prefetch(TWO_WORKERS)
+
+
+def first_batch() -> Iterable[Any]:
+    source = grain.MapDataset.source(records(1_000))
+    return source.shuffle(seed=SEED).to_iter_dataset(RO).batch(RECORDS_BATCH).mp_prefetch(TWO_WORKERS)
+
+
+def jpeg(num_threads: int) -> Iterable[Any]:
+    pictures = grain.MapDataset.source(jpegs()).repeat().map(decode_and_crop)
+    return pictures.to_iter_dataset(grain.ReadOptions(num_threads=num_threads)).batch(JPEGS_BATCH)
+
+
+def blocking() -> Iterable[Any]:
+    return grain.MapDataset.source(Blocking()).to_iter_dataset()

@@ -1,4 +1,4 @@
-"""The workloads that PyTorch's DataLoader can also do, in the process itself (`num_workers=0`)."""
+"""The workloads that PyTorch's DataLoader can also do: with its own defaults, but for the number of workers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from material import (
     IMAGES_BATCH,
     MAPS_BATCH,
     MAPS_LENGTH,
+    PHOTOS_BATCH,
+    RECORDS_BATCH,
+    Photos,
+    Small,
     as_record,
     double,
     increment,
     labelled_images,
+    records,
     to_float,
 )
 from torch.utils.data import DataLoader, Dataset
@@ -45,3 +50,21 @@ maps_iter_batch = maps_batch
 
 def images() -> DataLoader[Any]:
     return DataLoader(_Images(), batch_size=IMAGES_BATCH, shuffle=True)
+
+
+def defaults_batch() -> DataLoader[Any]:
+    return DataLoader(records(100_000), batch_size=RECORDS_BATCH, shuffle=True)
+
+
+def handover() -> DataLoader[Any]:
+    return DataLoader(Photos(), batch_size=PHOTOS_BATCH, num_workers=2)
+
+
+def small_elements_mp() -> DataLoader[Any]:
+    return DataLoader(Small(), batch_size=None, num_workers=2)
+
+
+def first_batch() -> DataLoader[Any]:
+    return DataLoader(
+        records(1_000), batch_size=RECORDS_BATCH, shuffle=True, num_workers=2, multiprocessing_context="spawn"
+    )

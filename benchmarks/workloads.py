@@ -32,7 +32,7 @@ class Call:
 class Workload:
     """One row of the table.
 
-    The function returns either an iterable, which is timed per element, or a float already in `unit`. An iterable is
+    The function returns either an iterable, of which `measure` is taken, or a float already in `unit`. An iterable is
     started anew when it ends; a generator must therefore never end.
     """
 
@@ -49,6 +49,10 @@ class Workload:
     unit: str = "ns"
     # How many elements one item of the iterable carries.
     batch: int = 1
+    # What to measure of the iterable: the name of a function of measuring.py.
+    measure: str = "ns_per_element"
+    # For how long at least to time it; the more threads and processes take part, the longer the average has to be.
+    seconds: float = 0.25
 
     @property
     def contestants(self) -> list[str]:
@@ -62,6 +66,8 @@ class Workload:
 MAPS_BARS = {"grain": 25, "torch": 1, "floor": 1 / 2}
 ARRAY_BARS = {"grain": None, "floor": 1 / 1.5}
 FEW = "100 components"
+HANDOVER_BARS = {"grain": 3, "torch": 2.5, "floor": 1 / 2.5}
+INLINE = {"inline": (0,)}
 
 WORKLOADS = [
     Workload("shuffle", "shuffle", at_least={"grain": 40}),
@@ -95,4 +101,17 @@ WORKLOADS = [
         "many_concatenate", "concatenate", ("range", 10_000), at_least={FEW: 1 / 2}, variants={FEW: ("range", 100)}
     ),
     Workload("memory", "memory_growth", unit="MB", at_most=30),
+    Workload("defaults_batch", "defaults_batch", batch=64, seconds=1, at_least={"grain": 40, "torch": 1}),
+    Workload("handover", "handover", batch=64, seconds=2, at_least=HANDOVER_BARS),
+    Workload("handover_memory", "handover", measure="peak_mb", unit="MB", at_least={"grain": None, "torch": 1}),
+    Workload("small_elements_mp", "small_elements_mp", seconds=1, at_least={"grain": None, "torch": None}),
+    Workload("first_batch_cold", "first_batch", measure="ms_to_first", unit="ms", at_least={"grain": 4, "torch": 4}),
+    Workload(
+        "first_batch_warm", "first_batch", measure="ms_to_first_again", unit="ms", at_least={"grain": 20, "torch": 20}
+    ),
+    Workload("jpeg", "jpeg", (2,), batch=32, seconds=2, at_least={"grain": 1.3, "inline": 1.7}, variants=INLINE),
+    Workload(  # 16 threads are the default
+        "jpeg_defaults", "jpeg", (16,), batch=32, seconds=2, at_least={"grain": None, "inline": None}, variants=INLINE
+    ),
+    Workload("blocking", "blocking", seconds=1, at_least={"grain": None}),
 ]

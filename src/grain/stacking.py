@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from grain.trees import LEAF_TYPES, Branch, Path, branch_of, map_structure, spec_like
 
+Allocate: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Any]
+"""Makes an array of a shape and a dtype, to be filled."""
+
+Place: TypeAlias = Callable[[], Allocate | None]
+"""Called for each batch: a place for its arrays; None for anywhere."""
+
 _NUMBERS: dict[type, Any] = {int: np.int64, float: np.float64, bool: np.bool_, complex: np.complex128}
 _NUMBERS.update({np.dtype(code).type: np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + "efdFD"})
 
 
-def stacked(values: Sequence[Any]) -> Any:
-    """One tree of arrays from a sequence of like trees.
+def stacked(values: Sequence[Any], allocate: Allocate | None = None) -> Any:
+    """One tree of arrays from a sequence of like trees; large ones are made by `allocate`, where it is given.
 
     >>> stacked([{"x": 1, "y": [0.5, 1.5]}, {"x": 2, "y": [2.5, 3.5]}])
     {'x': array([1, 2]), 'y': [array([0.5, 2.5]), array([1.5, 3.5])]}
@@ -25,7 +31,7 @@ def stacked(values: Sequence[Any]) -> Any:
     if len(values) == 1:
         return map_structure(lambda leaf: np.expand_dims(leaf, 0), values[0])
     try:
-        return _stacked(values)
+        return _stacked(values, allocate)
     except ValueError as error:
         raise ValueError(_difference(values)) from error
 
@@ -53,44 +59,44 @@ def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0)
     return map_structure(pad, batch, values[0])
 
 
-def _stacked(values: Sequence[Any]) -> Any:
+def _stacked(values: Sequence[Any], allocate: Allocate | None) -> Any:
     first = values[0]
     kind = type(first)
     if kind in LEAF_TYPES:
-        return _stacked_leaves(values, kind)
+        return _stacked_leaves(values, kind, allocate)
     if kind is dict:
-        return _stacked_dicts(values, first)
+        return _stacked_dicts(values, first, allocate)
     if kind is tuple or kind is list:
         if set(map(type, values)) != {kind} or set(map(len, values)) != {len(first)}:
             raise ValueError("structures differ")
-        return kind(map(_stacked, zip(*values, strict=True)))
+        return kind(_stacked(column, allocate) for column in zip(*values, strict=True))
     branch = branch_of(first)
     if branch is None:
-        return _stacked_leaves(values, kind)
+        return _stacked_leaves(values, kind, allocate)
     rows = [branch.children]
     for value in values[1:]:
         other = branch_of(value)
         if other is None or other.kind != branch.kind:
             raise ValueError("structures differ")
         rows.append(other.children)
-    return branch.build([_stacked(column) for column in zip(*rows, strict=True)])
+    return branch.build([_stacked(column, allocate) for column in zip(*rows, strict=True)])
 
 
-def _stacked_dicts(values: Sequence[Any], first: dict[Any, Any]) -> Any:
+def _stacked_dicts(values: Sequence[Any], first: dict[Any, Any], allocate: Allocate | None) -> Any:
     if set(map(type, values)) != {dict} or sum(map(len, values)) != len(values) * len(first):
         raise ValueError("structures differ")
     try:
         columns = {key: list(map(itemgetter(key), values)) for key in sorted(first)}
     except (KeyError, TypeError) as error:  # another key in some element; keys that cannot be sorted
         raise ValueError("structures differ") from error
-    return {key: _stacked(column) for key, column in columns.items()}
+    return {key: _stacked(column, allocate) for key, column in columns.items()}
 
 
-def _stacked_leaves(values: Sequence[Any], kind: type) -> Any:
+def _stacked_leaves(values: Sequence[Any], kind: type, allocate: Allocate | None) -> Any:
     """`np.stack(values)`, without turning each value into an array first where all are of one kind."""
     if len(set(map(type, values))) == 1:
         if kind is np.ndarray:
-            return _stacked_arrays(values)
+            return _stacked_arrays(values, allocate)
         if kind in _NUMBERS:
             try:
                 return np.fromiter(values, _NUMBERS[kind], len(values))
@@ -101,7 +107,7 @@ def _stacked_leaves(values: Sequence[Any], kind: type) -> Any:
     return np.stack(values)
 
 
-def _stacked_arrays(values: Sequence[Any]) -> Any:
+def _stacked_arrays(values: Sequence[Any], allocate: Allocate | None) -> Any:
     shape, dtype = values[0].shape, values[0].dtype
     if not shape:
         return np.stack(values)
@@ -110,7 +116,11 @@ def _stacked_arrays(values: Sequence[Any]) -> Any:
             raise ValueError("shapes differ")
         if value.dtype != dtype:
             return np.stack(values)
-    return np.concatenate(values).reshape(len(values), *shape)
+    if allocate is None or not dtype.isnative:
+        return np.concatenate(values).reshape(len(values), *shape)
+    batch = allocate((len(values), *shape), dtype)
+    np.concatenate(values, out=batch.reshape(len(values) * shape[0], *shape[1:]))
+    return batch
 
 
 def _difference(values: Sequence[Any]) -> str:

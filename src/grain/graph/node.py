@@ -45,6 +45,10 @@ class Node(Frozen):
         """The options that this node sets for the whole pipeline."""
         return None
 
+    def placed(self: Self, place: Any) -> Self:
+        """The same operator, which puts the arrays that it stacks where `place` says, if they are its very output."""
+        return self
+
     def element_spec(self, *parents: Any) -> Any:
         """The shapes and types of elements, given those of the parents' elements."""
         raise NotImplementedError(f"`element_spec` inference is not implemented for {self.name}")

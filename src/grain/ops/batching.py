@@ -17,7 +17,7 @@ from grain.graph.naming import transform_name
 from grain.graph.node import IterNode, MapNode, Node, Parent, ancestors
 from grain.graph.specs import ShapeDtypeStruct
 from grain.plan.kinds import Group
-from grain.stacking import stacked
+from grain.stacking import Place, stacked
 from grain.trees import branch_of, map_structure, spec_like
 
 _END = object()
@@ -31,10 +31,14 @@ class Batching(Node):
     batch_size: int
     drop_remainder: bool
     batch_fn: BatchFunction | None
+    place: Place | None
 
     @property
     def parents(self) -> tuple[Any]:
         return (self.parent,)
+
+    def placed(self, place: Place) -> Batching:
+        return self if self.batch_fn else self.replaced(place=place)
 
     def add_place(self, error: Exception, index: int | None) -> None:
         """Say in the error which batch failed."""
@@ -79,7 +83,7 @@ class MapBatch(Batching, MapNode):
         return start + epoch * self.parent_length, count
 
     def lower(self, parent: Any) -> Group:
-        return Group(parent, self.extent, self.batch_fn, self.batch_size, self)
+        return Group(parent, self.extent, self.batch_fn, self.batch_size, self, self.place)
 
     def add_place(self, error: Exception, index: int | None) -> None:
         super().add_place(error, index)
@@ -98,14 +102,14 @@ class IterBatch(Batching, IterNode):
         return self.batch_size
 
     def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        join, size, drop_remainder = self.batch_fn or stacked, self.batch_size, self.drop_remainder
+        join, place, size, drop_remainder = self.batch_fn, self.place, self.batch_size, self.drop_remainder
         elements = iter(parent)
         while True:
             values = list(islice(elements, size))
             if not values or (drop_remainder and len(values) < size):
                 return
             try:
-                batch = join(values)
+                batch = stacked(values, place and place()) if join is None else join(values)
             except Exception as error:
                 self.add_place(error, None)
                 raise
@@ -125,7 +129,7 @@ def batch_node(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: Bat
     """`ds.batch(...)`."""
     batch_size = checked_size(batch_size)
     if not parent.is_random_access:
-        return IterBatch(parent, batch_size, drop_remainder, batch_fn)
+        return IterBatch(parent, batch_size, drop_remainder, batch_fn, None)
     for ancestor in ancestors(parent):
         if ancestor.may_drop:
             dropping = "filter" if ancestor.name.startswith("Filter") else ancestor.name
@@ -138,7 +142,7 @@ def batch_node(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: Bat
 
 def _map_batch(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFunction | None) -> MapBatch:
     length = parent.length // batch_size if drop_remainder else math.ceil(parent.length / batch_size)
-    return MapBatch(parent, batch_size, drop_remainder, batch_fn, parent.length, length)
+    return MapBatch(parent, batch_size, drop_remainder, batch_fn, None, parent.length, length)
 
 
 def checked_size(batch_size: int) -> int:

@@ -40,6 +40,9 @@ class Transparent(PassingOn):
 
     is_one_to_one = True
 
+    def placed(self, place: Any) -> Transparent:
+        return self.with_parents(self.parent.placed(place))
+
     def run(self, state: Any, parent: Parent) -> Iterator[Any]:
         return iter(parent)
 

@@ -85,6 +85,9 @@ class ToIter(IterNode):
     def parents(self) -> tuple[MapNode]:
         return (self.parent,)
 
+    def placed(self, place: Any) -> ToIter:
+        return self.replaced(parent=self.parent.placed(place))
+
     def run(self, state: Any, reader: Any) -> Iterator[Any]:
         """The elements from the state on. The state may be moved between two of them: it goes on from there."""
         index, allow_nones = state.next_index, self.allow_nones

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 from grain.fields import Frozen
 from grain.graph.node import IterNode
 from grain.plan.records import Batches, Indices, Records
+from grain.stacking import Place
 
 
 class IndexStep(Frozen):
@@ -120,6 +121,8 @@ class Group(_RandomAccess):
     """Makes one element of several; None: stack them."""
     size: int
     operator: Any
+    place: Place | None = None
+    """Where to put what is stacked."""
     steps: Steps = ()  # type: ignore[misc]
 
 

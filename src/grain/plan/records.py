@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from grain.arithmetic import IndexArray
-from grain.stacking import stacked
+from grain.stacking import Allocate, stacked
 
-Columns: TypeAlias = Callable[[int, int], Any]
+Columns: TypeAlias = Callable[[int, int, Allocate | None], Any]
 """The records from one position to another, as one array."""
 
 
@@ -24,8 +24,8 @@ class Indices:
 
     def columns(self, indices: IndexArray) -> Columns:
         if indices.dtype == object:
-            return lambda start, stop: stacked(indices[start:stop].tolist())
-        return lambda start, stop: indices[start:stop].copy()
+            return lambda start, stop, _: stacked(indices[start:stop].tolist())
+        return lambda start, stop, _: indices[start:stop].copy()
 
 
 class Items:
@@ -61,10 +61,16 @@ class Rows(Items):
     """An array of numbers: a batch of rows is one gather."""
 
     def columns(self, indices: IndexArray) -> Columns:
-        take, wanted = self.source.take, indices.astype(np.int64, copy=False)
-        if self.source.ndim == 1:
-            return lambda start, stop: take(wanted[start:stop])
-        return lambda start, stop: take(wanted[start:stop], 0)
+        source, wanted = self.source, indices.astype(np.int64, copy=False)
+        axis = None if source.ndim == 1 else 0
+
+        def gather(start: int, stop: int, allocate: Allocate | None) -> Any:
+            if allocate is None:
+                return source.take(wanted[start:stop], axis)
+            rows = allocate((stop - start, *source.shape[1:]), source.dtype)
+            return source.take(wanted[start:stop], axis, rows, "clip")  # "raise" would make a copy first
+
+        return gather
 
 
 Records: TypeAlias = Indices | Items

@@ -81,7 +81,7 @@ def _origin_at(plan: RandomAccess, index: Any) -> Any:
 
 def _joined(plan: Group, values: list[Any], index: Any) -> Any:
     try:
-        return stacked(values) if plan.join is None else plan.join(values)
+        return stacked(values, plan.place and plan.place()) if plan.join is None else plan.join(values)
     except Exception as error:
         plan.operator.add_place(error, index)
         raise
@@ -319,7 +319,7 @@ class _GroupOrigin:
     def _by_column(self, start: int, column: Any) -> Iterator[Any]:
         first = self._ends[start - 1] if start else 0
         for last in self._ends[start:]:
-            yield column(first, last)
+            yield column(first, last, self._plan.place and self._plan.place())
             first = last
 
     def _by_element(self, start: int) -> Iterator[Any]:

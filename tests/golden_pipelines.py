@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from grain import IterDataset, MapDataset, ReadOptions
+from grain import IterDataset, MapDataset, MultiprocessingOptions, ReadOptions
 from grain import experimental as ex
 
 
@@ -87,6 +87,7 @@ OPERATORS = {
     "tprefetch": lambda parent, size: ex.ThreadPrefetchIterDataset(parent, prefetch_buffer_size=size),
     "interleave": lambda parents, cycle: ex.InterleaveIterDataset(parents, cycle_length=cycle),
     "rebatch": ex.RebatchIterDataset,
+    "mp": lambda parent, count: parent.mp_prefetch(MultiprocessingOptions(num_workers=count)),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from grain import DatasetIterator, IterDataset, MapDataset, ReadOptions, transforms
+from grain import DatasetIterator, IterDataset, MapDataset, MultiprocessingOptions, ReadOptions, transforms
 from grain.experimental import DatasetOptions, multithread_prefetch
 
 # Asked for by name so that a change of the defaults cannot quietly take a back end out of the tests.
@@ -363,6 +363,10 @@ ITER_PIPELINES: dict[str, Callable[[Opening], IterDataset[Any]]] = {
     "thread_prefetch of nothing ahead": lambda stream: stream(numbers(6)).thread_prefetch(0).batch(2),
     "multithread_prefetch": lambda stream: (
         multithread_prefetch(stream(numbers(9).seed(3).shuffle()).filter(is_even), 2, 1).random_map(add_noise).repeat(2)
+    ),
+    "mp_prefetch": lambda stream: stream(numbers(5).map(as_record)).mp_prefetch(MultiprocessingOptions(2)),
+    "mp_prefetch below others": lambda stream: (
+        stream(numbers(4).seed(3)).mp_prefetch(MultiprocessingOptions(1)).random_map(add_noise).batch(2).repeat(2)
     ),
     "with_options": lambda stream: (
         stream(numbers(6)).filter(is_even).with_options(DatasetOptions(filter_warn_threshold_ratio=None)).map(add_one)

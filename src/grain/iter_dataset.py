@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from grain.dataset import Dataset, NodeDataset
@@ -12,12 +12,13 @@ from grain.iterator import DatasetIterator, NodeIterator
 from grain.ops.batching import rebatch_node
 from grain.ops.configuring import WithOptions, thread_prefetch
 from grain.ops.custom import iter_node_of
+from grain.ops.distributing import prefetch_in_processes
 from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.merging import iter_mix, iter_zip
 from grain.ops.placing import device_put
 from grain.ops.windowing import iter_window_shuffle
-from grain.options import DatasetOptions
+from grain.options import DatasetOptions, MultiprocessingOptions
 
 T = TypeVar("T")
 
@@ -147,6 +148,35 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         [0, 1, 2]
         """
         return self._derived(thread_prefetch(self._as_node, prefetch_buffer_size))
+
+    def mp_prefetch(
+        self,
+        options: MultiprocessingOptions | None = None,
+        worker_init_fn: Callable[[int, int], None] | None = None,
+        sequential_slice: bool = False,
+    ) -> IterDataset[T]:
+        """Make the elements in worker processes; worker i of n makes the elements i, i + n, ...
+
+        Operators that join, drop or count elements do so in each worker by itself. With `sequential_slice` a worker has
+        a block of consecutive records instead. `worker_init_fn` is called in each process, with its index and the
+        number of workers, before anything else. Without options there are 10 workers; with `num_workers=None`, one for
+        each CPU.
+
+        >>> import grain
+        >>> dataset = grain.MapDataset.range(5).map(lambda x: x * x).to_iter_dataset()
+        >>> list(dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
+        [0, 1, 4, 9, 16]
+        """
+        node = self._as_node
+        workers = prefetch_in_processes(node, options, worker_init_fn, sequential_slice)
+        return self if workers is node else self._derived(workers)
+
+    def prefetch(self, multiprocessing_options: MultiprocessingOptions) -> IterDataset[T]:
+        """The old name of `mp_prefetch`."""
+        import warnings
+
+        warnings.warn("Please use `mp_prefetch` instead.", DeprecationWarning, stacklevel=2)
+        return self.mp_prefetch(multiprocessing_options)
 
     def device_put(self, device: Any, *, cpu_buffer_size: int = 4, device_buffer_size: int = 2) -> IterDataset[T]:
         """Elements on a JAX device or sharding, some of them ready before and some after the transfer.

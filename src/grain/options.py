@@ -42,9 +42,9 @@ class ReadOptions:
 
 @dataclasses.dataclass(slots=True)
 class MultiprocessingOptions:
-    """How many worker processes to use, and how many elements each may have ready."""
+    """How many worker processes to use (None: one for each CPU), and how many elements each may have ready."""
 
-    num_workers: int = 0
+    num_workers: int | None = 0
     per_worker_buffer_size: int = 1
     enable_profiling: bool = False
 

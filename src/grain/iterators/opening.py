@@ -10,6 +10,7 @@ from grain.iterators.prefetching import PrefetchStream
 from grain.iterators.stream import BoundaryStream, CustomStream, Stream
 from grain.ops.configuring import ThreadPrefetch, collected_options
 from grain.ops.custom import CustomIter
+from grain.ops.distributing import ProcessPrefetch
 from grain.ops.interleaving import Interleave
 from grain.plan import kinds
 from grain.plan.lowering import stream
@@ -30,6 +31,10 @@ def _opened(plan: kinds.Stream, context: Context) -> Any:
     operator = plan.operator
     if isinstance(operator, CustomIter):
         return CustomStream(operator, operator.open(), context)
+    if isinstance(operator, ProcessPrefetch):
+        from grain.iterators.remote import RemoteStream  # only now: `import grain` is to be fast
+
+        return RemoteStream(operator, context, open_stream)
     if isinstance(operator, Interleave):
         return InterleaveStream(operator, context, open_stream)
     above = operator.context_above(context)

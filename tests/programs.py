@@ -28,7 +28,8 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, MARK: self.mark, **environment},
+            # Newer Pythons warn of forks where there are threads, as there are here on purpose.
+            env={**os.environ, MARK: self.mark, "PYTHONWARNINGS": "ignore::DeprecationWarning", **environment},
         )
         if text is not None:
             self.process.stdin.write(text)

@@ -90,6 +90,7 @@ def test_processes_are_used_again():
 
 def test_a_forgotten_iterator_gives_its_workers_back_at_once():
     """Without a garbage collection: nothing refers to itself."""
+    gc.collect()
     gc.disable()
     try:
         next(iter(stream(abs).mp_prefetch(workers(3))))

@@ -49,6 +49,8 @@ class Watched:
 
 def run_script(text):
     """What a script prints; it must end by itself, quickly and without complaint."""
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=LONG, check=False)
+    # Newer Pythons warn of forks where there are threads, as there are here on purpose.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", text]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

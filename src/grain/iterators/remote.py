@@ -57,7 +57,7 @@ class RemoteStream:
                 raise StopIteration
             if self._is_receiving:  # the last call was interrupted half-way: what was received then is lost
                 self._lose_worker()
-            self._is_closed, self._is_receiving = False, True
+            self._is_receiving = True
             reply = self._next_reply()
             if reply.kind in (Say.END, Say.FAILED):
                 self._give_back()
@@ -77,7 +77,7 @@ class RemoteStream:
             while (reply := self._worker.receive(_SECONDS_BETWEEN_LOOKS)) is None:
                 if self._is_closed:
                     self._give_back()
-                    raise ValueError(f"{self._name()} was closed while an element of it was waited for.")
+                    self._refuse()
                 if time.monotonic() - began >= warning:
                     self._warn_of_waiting(warning)
                     warning *= 2
@@ -142,6 +142,8 @@ class RemoteStream:
             self._lose_worker()
         if self._worker is not None or self._has_ended:
             return
+        if self._is_closed:
+            self._refuse()
         parcel, job = _parcel_for(self.operator), self._job()
         key = None if job.init is None else (job.init, job.worker_index, job.worker_count, job.path, job.environment)
         workers = pool(_WORK)
@@ -151,6 +153,9 @@ class RemoteStream:
         with contextlib.suppress(WorkerDiedError):  # it is found dead when an element is asked for
             worker.start(job.replaced(sizes=parcel.sizes), parcel)
         self._worker = worker
+
+    def _refuse(self) -> None:
+        raise ValueError(f"Trying to advance a closed iterator: {self._name()} was closed, perhaps by another thread.")
 
     def _job(self) -> Job:
         distribution = self.operator.distribution

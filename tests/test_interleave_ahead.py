@@ -39,7 +39,8 @@ def interleave(datasets, cycle_length=2, **options):
     return InterleaveIterDataset(datasets, cycle_length=cycle_length, **options)
 
 
-def test_fast_streams_are_read_inline():
+def test_fast_streams_are_read_inline(monkeypatch):
+    monkeypatch.setattr(reading, "SLOW_SECONDS", LONG)
     function = Watched()
     assert len(list(interleave([stream(9).map(function) for _ in range(3)]))) == 27
     assert function.threads == {"MainThread"}
@@ -97,7 +98,8 @@ class Datasets:
         return stream(10 * position, 10 * position + 2)
 
 
-def test_fast_openings_are_done_when_they_are_due():
+def test_fast_openings_are_done_when_they_are_due(monkeypatch):
+    monkeypatch.setattr(opening, "SLOW_SECONDS", LONG)  # on a busy machine any may be slow
     datasets = Datasets()
     iterator = iter(interleave(datasets, 1, make_iter_buffer_size=3))
     assert next(iterator) == 0

@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from programs import program
 from working import INLINE, stream, wait_for, workers
 
 import grain
@@ -77,15 +78,22 @@ def test_lambdas_locals_and_classes_of_functions():
     assert list(dataset) == [3 * x + 3 for x in range(8)]
 
 
-def test_processes_are_used_again():
-    """By the next epoch, the next iterator and the next pipeline."""
-    dataset = stream(lambda x: os.getpid()).mp_prefetch(workers(2))
-    known = set(dataset)
-    for _ in range(5):
-        known |= set(dataset)
-    assert len(known) <= 4  # those of earlier tests may have been idle
-    assert set(dataset.repeat(3)) <= known
-    assert set(stream(lambda x: os.getpid()).mp_prefetch(workers(2))) <= known
+def test_processes_are_used_again(tmp_path):
+    """By the next epoch, the next iterator and the next pipeline; a program of its own has no others."""
+    running = program(
+        """
+        import os, grain
+        numbers = grain.MapDataset.range(8)
+        options = grain.MultiprocessingOptions(num_workers=2)
+        dataset = numbers.map(lambda x: os.getpid()).to_iter_dataset().mp_prefetch(options)
+        pids = set(dataset)
+        print(len(pids), pids == set(dataset) == set(dataset.repeat(3)))
+        print(pids == set(numbers.map(lambda x: [os.getpid()][0]).to_iter_dataset().mp_prefetch(options)))
+        """,
+        folder=tmp_path,
+    )
+    assert running.finish() == (0, "2 True\nTrue\n", "")
+    running.assert_nothing_left()
 
 
 def test_a_forgotten_iterator_gives_its_workers_back_at_once():

@@ -50,6 +50,10 @@ def array_of(rows: str) -> np.ndarray[Any, Any]:
     return rng.integers(0, 256, (IMAGES_LENGTH, 32, 32, 3), np.uint8)
 
 
+def with_square(record: dict[str, int]) -> dict[str, int]:
+    return {**record, "square": record["value"] ** 2}
+
+
 def records(count: int) -> list[dict[str, int]]:
     return [as_record(i) for i in range(count)]
 

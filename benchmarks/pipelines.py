@@ -31,6 +31,7 @@ from material import (
     labelled_images,
     records,
     to_float,
+    with_square,
 )
 
 import grain
@@ -199,6 +200,35 @@ def first_batch() -> Iterable[Any]:
 def jpeg(num_threads: int) -> Iterable[Any]:
     pictures = grain.MapDataset.source(jpegs()).repeat().map(decode_and_crop)
     return pictures.to_iter_dataset(grain.ReadOptions(num_threads=num_threads)).batch(JPEGS_BATCH)
+
+
+class _WithSquare(grain.transforms.Map):
+    def map(self, element: dict[str, int]) -> dict[str, int]:
+        return with_square(element)
+
+
+class _WithNoise(grain.transforms.RandomMap):
+    def random_map(self, element: dict[str, int], rng: np.random.Generator) -> dict[str, Any]:
+        return {**element, "noise": rng.random()}
+
+
+def _loader(operation: Any, worker_count: int) -> Iterable[Any]:
+    source = records(100_000)
+    return grain.DataLoader(
+        data_source=source,
+        sampler=grain.samplers.IndexSampler(len(source), shuffle=True, seed=SEED),
+        operations=[operation, grain.transforms.Batch(RECORDS_BATCH)],
+        worker_count=worker_count,
+        read_options=RO,
+    )
+
+
+def loader(worker_count: int) -> Iterable[Any]:
+    return _loader(_WithSquare(), worker_count)
+
+
+def loader_random() -> Iterable[Any]:
+    return _loader(_WithNoise(), 0)
 
 
 def blocking() -> Iterable[Any]:

@@ -18,6 +18,7 @@ from material import (
     labelled_images,
     records,
     to_float,
+    with_square,
 )
 from torch.utils.data import DataLoader, Dataset
 
@@ -39,6 +40,21 @@ class _Images(Dataset[Any]):
 
     def __getitem__(self, i: int) -> dict[str, Any]:
         return to_float(self.records[i])
+
+
+class _Squares(Dataset[Any]):
+    def __init__(self) -> None:
+        self.records = records(100_000)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, i: int) -> dict[str, int]:
+        return with_square(self.records[i])
+
+
+def loader(worker_count: int) -> DataLoader[Any]:
+    return DataLoader(_Squares(), batch_size=RECORDS_BATCH, shuffle=True, num_workers=worker_count)
 
 
 def maps_batch() -> DataLoader[Any]:

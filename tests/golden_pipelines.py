@@ -6,7 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from grain import IterDataset, MapDataset, MultiprocessingOptions, ReadOptions
+from grain import (
+    Batch,
+    DataLoader,
+    Filter,
+    IndexSampler,
+    IterDataset,
+    Map,
+    MapDataset,
+    MultiprocessingOptions,
+    RandomMap,
+    ReadOptions,
+    ShardOptions,
+)
 from grain import experimental as ex
 
 
@@ -53,6 +65,37 @@ class WithNext(ex.FlatMapTransform):
         return [element, element + 1]
 
 
+class Add1(Map):
+    def map(self, element):
+        return element + 1
+
+
+class RAdd(RandomMap):
+    def random_map(self, element, rng):
+        return radd(element, rng)
+
+
+class Even(Filter):
+    def filter(self, element):
+        return even(element)
+
+
+class Flat2(WithNext):
+    max_fan_out = 2
+
+
+OPERATIONS = {"add1": Add1, "radd": RAdd, "even": Even, "flat2": Flat2}
+
+
+def loader(records, epochs, shuffle, seed, shard, operations, batch, workers):
+    return DataLoader(
+        data_source=list(range(100, 100 + records)),
+        sampler=IndexSampler(records, ShardOptions(*shard), shuffle, epochs, seed),
+        operations=[OPERATIONS[name]() for name in operations] + ([Batch(*batch)] if batch else []),
+        worker_count=workers,
+    )
+
+
 FUNCTIONS = {function.__name__: function for function in (add1, mul3, neg, radd, rnorm, rmany, even, mod3)}
 
 
@@ -87,6 +130,7 @@ OPERATORS = {
     "tprefetch": lambda parent, size: ex.ThreadPrefetchIterDataset(parent, prefetch_buffer_size=size),
     "interleave": lambda parents, cycle: ex.InterleaveIterDataset(parents, cycle_length=cycle),
     "rebatch": ex.RebatchIterDataset,
+    "loader": loader,
     "mp": lambda parent, count: parent.mp_prefetch(MultiprocessingOptions(num_workers=count)),
 }
 
@@ -95,7 +139,7 @@ def build(tree: Any) -> Any:
     """The pipeline that `tree` describes; anything but a tree stays as it is."""
     if not isinstance(tree, list):
         return tree
-    if tree and isinstance(tree[0], str):
+    if tree and isinstance(tree[0], str) and tree[0] in OPERATORS:
         return OPERATORS[tree[0]](*map(build, tree[1:]))
     return [build(item) for item in tree]
 
@@ -110,4 +154,11 @@ def plain(value: Any) -> Any:
         return {"dtype": str(value.dtype), "v": value.tolist()}
     if isinstance(value, np.generic):
         return {"dtype": str(value.dtype), "v": value.item()}
+    if isinstance(value, bytes):
+        return {"bytes": value.decode()}
     return value
+
+
+def as_state(value: Any) -> Any:
+    """A recorded state as `set_state` takes it."""
+    return value["bytes"].encode() if value.keys() == {"bytes"} else value

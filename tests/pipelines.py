@@ -12,8 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from grain import DatasetIterator, IterDataset, MapDataset, MultiprocessingOptions, ReadOptions, transforms
+from grain import (
+    DataLoader,
+    DatasetIterator,
+    IndexSampler,
+    IterDataset,
+    MapDataset,
+    MultiprocessingOptions,
+    Operation,
+    ReadOptions,
+    Record,
+    transforms,
+)
 from grain.experimental import DatasetOptions, multithread_prefetch
+from grain.iter_dataset import NodeIterDataset
 
 # Asked for by name so that a change of the defaults cannot quietly take a back end out of the tests.
 READ_OPTIONS = {
@@ -278,6 +290,36 @@ class Opening:
         return dataset.to_iter_dataset(self.read_options, allow_nones=allow_nones)
 
 
+class Noise(transforms.RandomMap):
+    def random_map(self, element, rng):
+        return add_noise(element, rng)
+
+
+class IsEven(transforms.Filter):
+    def filter(self, element):
+        return is_even(element)
+
+
+class Pairs(Operation):
+    """Every record, and once more with its index."""
+
+    def __call__(self, input_iterator):
+        for record in input_iterator:
+            yield record
+            yield Record(record.metadata, record.metadata.index)
+
+
+def loaded(stream, *operations):
+    """The pipeline of a DataLoader."""
+    loader = DataLoader(
+        data_source=list(range(100, 107)),
+        sampler=IndexSampler(7, shuffle=True, num_epochs=2, seed=3),
+        operations=operations,
+        read_options=stream.read_options,
+    )
+    return NodeIterDataset(loader._node)
+
+
 def mixed_streams(stream):
     return [stream(numbers(9).shuffle(seed=1)), stream(numbers(100, 130).filter(is_even)), stream(numbers(50, 54))]
 
@@ -371,6 +413,9 @@ ITER_PIPELINES: dict[str, Callable[[Opening], IterDataset[Any]]] = {
     "with_options": lambda stream: (
         stream(numbers(6)).filter(is_even).with_options(DatasetOptions(filter_warn_threshold_ratio=None)).map(add_one)
     ),
+    "data loader": lambda stream: loaded(stream, add_one, IsEven(), transforms.Batch(2)),
+    "data loader with generators": lambda stream: loaded(stream, Noise(), UpToThree(), transforms.Batch(4)),
+    "data loader with an operation on iterators": lambda stream: loaded(stream, Pairs()).batch(2),
     "custom stream": lambda stream: Countdown(5),
     "custom stream below others": lambda stream: Countdown(7).map(add_one).window_shuffle(3, seed=1).batch(2),
     "custom operator": lambda stream: RunningSum(stream(numbers(6))),

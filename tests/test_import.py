@@ -50,6 +50,27 @@ def test_version():
 
 
 TOP = [
+    "BatchOperation",
+    "DataLoader",
+    "DataLoaderIterator",
+    "FilterOperation",
+    "InMemoryDataSource",
+    "IndexSampler",
+    "MapOperation",
+    "NoSharding",
+    "Operation",
+    "PyGrainDatasetIterator",
+    "RandomAccessDataSource",
+    "RandomMapOperation",
+    "RangeDataSource",
+    "Record",
+    "RecordMetadata",
+    "Sampler",
+    "SequentialSampler",
+    "ShardByJaxProcess",
+    "ShardOptions",
+    "SharedMemoryDataSource",
+    "load",
     "MapDataset",
     "IterDataset",
     "DatasetIterator",
@@ -162,7 +183,9 @@ def test_meta_features():
     assert grain.python.META_FEATURES is grain.constants.META_FEATURES
 
 
-@pytest.mark.parametrize("name", ["constants", "experimental", "multiprocessing", "transforms"])
+@pytest.mark.parametrize(
+    "name", ["constants", "experimental", "multiprocessing", "samplers", "sharding", "sources", "transforms"]
+)
 def test_submodules_are_there_at_once(name):
     script = f"import grain; grain.{name}"
     subprocess.run([sys.executable, "-c", script], check=True)

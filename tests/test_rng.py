@@ -220,3 +220,24 @@ def test_generator_of_a_failed_call_is_not_reused():
     expected = numpy_rng(1, 1)
     expected.random()
     assert kept[1].random() == expected.random()
+
+
+@pytest.mark.parametrize("rekey_of", [grain_rng._memory_rekey, grain_rng._state_rekey])
+@pytest.mark.parametrize("key", [0, 5, 2**32 + 41, 2**64 - 1, 2**64 + 3])
+def test_a_generator_with_another_key_is_as_a_new_one(rekey_of, key):
+    rng = grain_rng.keyed_rng(1)
+    rng.integers(0, 5, size=3, dtype=np.uint32)
+    rekey_of(rng.bit_generator)(key)
+    expected = np.random.Generator(np.random.Philox(key=key))
+    assert rng.integers(2**60, size=9).tolist() == expected.integers(2**60, size=9).tolist()
+
+
+def test_generators_that_are_handed_back_are_used_again():
+    pool = grain_rng.KeyedRngPool()
+    first, second = pool.acquire(5), pool.acquire(5)
+    assert first[0] is not second[0]
+    pool.release(first)
+    again = pool.acquire(6)
+    assert again[0] is first[0]
+    assert again[0].integers(1000, size=3).tolist() == [208, 685, 760]
+    assert second[0].integers(1000, size=3).tolist() == [206, 733, 52]

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from grain.arithmetic import IndexArray, integer
+from grain.arithmetic import IndexArray, divided, exact, integer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 
 _WORD = 0xFFFFFFFF
+_SEEDS = 2**32
 # Up to here one pass over the smallest block (2**16 values) gives the whole permutation: cheaper than walking, in
 # which a range of ten indices takes 6,500 encryptions an index.
 _WHOLE_BLOCK = 1 << 16
@@ -99,6 +100,30 @@ def permuted_array(indices: IndexArray, count: int, seed: int, rounds: int = 4) 
         return walked
     values[inside] = walked
     return values
+
+
+def shuffled(seed: int, length: int, index: Any) -> Any:
+    """Each index, or each of an array, permuted within its epoch of `length`, with another seed for every epoch."""
+    if type(index) is int:
+        epoch, place = divmod(index, length)
+        return permuted(place, length, (seed + epoch) % _SEEDS) + epoch * length
+    epoch, place = divided(exact(index, 1, length), length)
+    if not isinstance(index, np.ndarray):
+        return permuted(int(place), length, int(seed + epoch) % _SEEDS) + epoch * length
+    first = int(epoch[0])
+    if first == epoch[-1] and (epoch == first).all():
+        places = permuted_array(place, length, (seed + first) % _SEEDS)
+        return epoch * length + places if first else places
+    return epoch * length + permuted_by_part(epoch, place, length, seed)
+
+
+def permuted_by_part(part: IndexArray, place: IndexArray, length: int, seed: int) -> IndexArray:
+    """Each place permuted among `length`, with the seed of the part it is in."""
+    result = np.empty(place.size, np.int64)
+    order = np.argsort(part, kind="stable")
+    for chosen in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
+        result[chosen] = permuted_array(place[chosen], length, (seed + int(part[chosen[0]])) % _SEEDS)
+    return result
 
 
 def _integer(name: str, value: Any, low: int, high: int) -> int:

@@ -189,6 +189,23 @@ def _release(block: _Block) -> None:
         _closing.close(block)
 
 
+def named_block(name: str, contents: npt.NDArray[Any]) -> SharedMemoryArray:
+    """A copy of `contents` in a new block called `name`."""
+    from multiprocessing.shared_memory import SharedMemory
+
+    shm = SharedMemory(name, create=True, size=contents.nbytes)
+    _made[shm.name] = shm, os.getpid()
+    array = SharedMemoryArray.from_shared_memory(shm, contents.shape, contents.dtype)
+    array[:] = contents
+    return array
+
+
+def opened_block(name: str) -> SharedMemoryArray:
+    """The bytes of the block called `name`."""
+    shm = _opened(name)
+    return SharedMemoryArray.from_shared_memory(shm, (shm.size,), np.uint8)
+
+
 def _opened(name: str) -> SharedMemory:
     """The block `name`, for which this process is not responsible."""
     from multiprocessing.shared_memory import SharedMemory

@@ -12,7 +12,7 @@ import numpy as np
 from grain.arithmetic import divided, exact, integer
 from grain.graph.node import MapNode
 from grain.graph.seeds import required_seed
-from grain.permutation import permuted, permuted_array
+from grain.permutation import permuted, permuted_by_part, shuffled
 from grain.plan.kinds import Gather, IndexStep, ShuffleStep
 
 _SEEDS = 2**32
@@ -50,33 +50,10 @@ class Shuffle(Reordering):
 
     def lower(self, parent: Any) -> Any:
         length = self.parent.length
-        return parent.then(ShuffleStep(functools.partial(_shuffled, self.seed, length), length, self.seed))
+        return parent.then(ShuffleStep(functools.partial(shuffled, self.seed, length), length, self.seed))
 
     def __str__(self) -> str:
         return "ShuffleMapDataset"
-
-
-def _shuffled(seed: int, length: int, index: Index) -> Index:
-    if type(index) is int:
-        epoch, place = divmod(index, length)
-        return permuted(place, length, (seed + epoch) % _SEEDS) + epoch * length
-    epoch, place = divided(exact(index, 1, length), length)
-    if not isinstance(index, np.ndarray):
-        return permuted(int(place), length, int(seed + epoch) % _SEEDS) + epoch * length
-    first = int(epoch[0])
-    if first == epoch[-1] and (epoch == first).all():
-        shuffled = permuted_array(place, length, (seed + first) % _SEEDS)
-        return epoch * length + shuffled if first else shuffled
-    return epoch * length + _permuted_by_part(epoch, place, length, seed)
-
-
-def _permuted_by_part(part: Index, place: Index, length: int, seed: int) -> Index:
-    """Each place permuted among `length`, with the seed of the part it is in."""
-    result = np.empty(place.size, np.int64)
-    order = np.argsort(part, kind="stable")
-    for chosen in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
-        result[chosen] = permuted_array(place[chosen], length, (seed + int(part[chosen[0]])) % _SEEDS)
-    return result
 
 
 def shuffle(parent: MapNode, seed: int | None) -> Shuffle:
@@ -104,7 +81,7 @@ def _window_shuffled(seed: int, size: int, index: Index) -> Index:
     window, place = divided(exact(index, 1, size), size)
     if not isinstance(index, np.ndarray):
         return window * size + permuted(int(place), size, int(seed + window) % _SEEDS)
-    return window * size + _permuted_by_part(window, place, size, seed)
+    return window * size + permuted_by_part(window, place, size, seed)
 
 
 def window_shuffle(parent: MapNode, window_size: int, seed: int) -> WindowShuffle:

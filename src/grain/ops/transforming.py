@@ -14,6 +14,7 @@ from grain.graph.specs import transformed_spec
 _KINDS: dict[str, type] = {
     "map": transforms.Map,
     "random_map": transforms.RandomMap,
+    "np_random_map": transforms.TfRandomMap,
     "map_with_index": transforms.MapWithIndex,
     "filter": transforms.Filter,
     "flat_map": transforms.FlatMap,
@@ -42,7 +43,7 @@ class Function:
         return name if " @ " in name else f"{name}{transform_place(self.transform, self.method)}"
 
     def __reduce__(self) -> Any:
-        return Function, (self.transform, self.method)
+        return type(self), (self.transform, self.method)
 
 
 class Transforming(Node):

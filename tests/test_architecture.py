@@ -9,20 +9,23 @@ PACKAGE = ROOT / "src" / "grain"
 
 # From the bottom up. Within one layer modules may import each other, but not in a circle.
 LAYERS = [
-    "constants errors fields arithmetic config options transforms permutation rng selection shared_memory trees"
-    " stacking tracebacks",
+    "constants errors fields arithmetic config options transforms permutation public_names rng selection shared_memory"
+    " orbax_arguments stacking state_files tracebacks trees sharding record samplers operations sources",
     "graph",
     "plan",
     "ops",
     "runtime",
     "iterators",
     "iterator",
+    "checkpoint",
     "dataset checking",
     "iter_dataset",
     "map_dataset",
+    "loader_states elastic tuning",
+    "data_loader",
     "experimental multiprocessing",
     "__init__",
-    "python",
+    "python _src",
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts.split()}
 

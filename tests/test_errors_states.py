@@ -100,12 +100,24 @@ def test_next_index_out_of_range(dataset, index):
             assert re.search(rf"`next_index` {index} is out of range for dataset of length [48]\.", str(error)), path
 
 
-@pytest.mark.parametrize("value", [None, "3", [2]], ids=repr)
-@pytest.mark.parametrize("dataset", [PIPELINES["to_iter_dataset"], PIPELINES["limit"]])
-def test_next_index_that_is_no_integer(dataset, value):
-    state = used(dataset).get_state()
-    (state if "next_index" in state else state["parent"])["next_index"] = value
-    assert_refused(dataset, state)
+@pytest.mark.parametrize("value", [None, "3", [2], 1.5, -1], ids=repr)
+@pytest.mark.parametrize("dataset", PIPELINES.values(), ids=PIPELINES)
+def test_a_number_that_became_something_else(dataset, value):
+    whole = used(dataset).get_state()
+    for path in paths(whole):
+        if isinstance(at(whole, path), int) and "exhausted" not in path:
+            state = copy.deepcopy(whole)
+            at(state, path[:-1])[path[-1]] = value
+            error = assert_refused(dataset, state)
+            assert re.search("must be an integer|does not fit|out of range", str(error)), path
+
+
+@pytest.mark.parametrize("value", [None, "3", [2], 1.5], ids=repr)
+@pytest.mark.parametrize("key", ["iterators_in_use_indices", "iterators_in_use_states", "exhausted", "future_states"])
+def test_containers_of_an_interleave_that_became_something_else(key, value):
+    dataset = PIPELINES["interleave"]
+    error = assert_refused(dataset, {**used(dataset).get_state(), key: value})
+    assert "does not fit" in str(error)
 
 
 def has_all_of(state, needed):

@@ -6,31 +6,77 @@
 [array([16, 12, 14, 18]), array([ 0, 10,  2,  4]), array([8, 6])]
 """
 
-from grain import constants, experimental, multiprocessing, transforms
+import sys
+
+from grain import (
+    checkpoint,
+    constants,
+    experimental,
+    multiprocessing,
+    operations,
+    samplers,
+    sharding,
+    sources,
+    transforms,
+)
+from grain.checkpoint import *  # noqa: F403
 from grain.config import config
 from grain.constants import *  # noqa: F403
+from grain.data_loader import DataLoader, DataLoaderIterator, load
 from grain.experimental import *  # noqa: F403
 from grain.iter_dataset import IterDataset
 from grain.iterator import DatasetIterator
 from grain.map_dataset import MapDataset
 from grain.multiprocessing import *  # noqa: F403
+from grain.operations import *  # noqa: F403
 from grain.options import ReadOptions
+from grain.public_names import complete
+from grain.record import Record, RecordMetadata
+from grain.samplers import *  # noqa: F403
+from grain.sharding import *  # noqa: F403
+from grain.sources import *  # noqa: F403
 from grain.transforms import *  # noqa: F403
+
+PyGrainDatasetIterator = DataLoaderIterator
 
 __version__ = "0.3.0"
 __version_info__ = tuple(int(part) for part in __version__.split("."))
 
 __all__ = [
+    "DataLoader",
+    "DataLoaderIterator",
     "DatasetIterator",
     "IterDataset",
     "MapDataset",
+    "PyGrainDatasetIterator",
     "ReadOptions",
+    "Record",
+    "RecordMetadata",
     "__version__",
     "__version_info__",
+    "checkpoint",
     "config",
     "constants",
     "experimental",
+    "load",
     "multiprocessing",
+    "samplers",
+    "sharding",
+    "sources",
     "transforms",
 ]
-__all__ += [*constants.__all__, *experimental.__all__, *multiprocessing.__all__, *transforms.__all__]
+for module in (
+    checkpoint,
+    constants,
+    experimental,
+    multiprocessing,
+    operations,
+    samplers,
+    sharding,
+    sources,
+    transforms,
+):
+    __all__ += module.__all__
+    complete(module, checkpoint.NEED_ORBAX if module is checkpoint else {})
+complete(sys.modules[__name__], checkpoint.NEED_ORBAX)
+del module

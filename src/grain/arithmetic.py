@@ -24,6 +24,11 @@ def integer(name: str, value: Any) -> int:
         raise TypeError(f"{name} must be an integer, got {value!r} ({type(value).__name__}).") from None
 
 
+def is_count(value: Any) -> bool:
+    """Whether `value` is an integer, of whatever kind, that is not negative."""
+    return isinstance(value, int | np.integer) and int(value) >= 0
+
+
 def exact(indices: Any, factor: int, offset: int = 0) -> Any:
     """`indices`, as Python ints where multiplying by `factor` and adding `offset` would overflow int64."""
     if type(indices) is int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from grain.checking import assert_equal_output_after_checkpoint
 from grain.dataset import apply_transformations, get_element_spec
+from grain.elastic import ElasticIterator
 from grain.graph.node import Context, WorkerContext
 from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
 from grain.iter_dataset import NodeIterDataset
@@ -35,10 +36,12 @@ from grain.rng import RngPool
 from grain.stacking import batch_and_pad
 from grain.transforms import FlatMap as FlatMapTransform
 from grain.transforms import MapWithIndex as MapWithIndexTransform
+from grain.tuning import PerformanceConfig, pick_performance_config
 
 __all__ = [
     "CacheIterDataset",
     "DatasetOptions",
+    "ElasticIterator",
     "ExecutionTrackingMode",
     "FlatMapIterDataset",
     "FlatMapMapDataset",
@@ -46,6 +49,7 @@ __all__ = [
     "InterleaveIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
+    "PerformanceConfig",
     "RebatchIterDataset",
     "RepeatIterDataset",
     "RngPool",
@@ -66,6 +70,7 @@ __all__ = [
     "get_next_index",
     "index_shuffle",
     "multithread_prefetch",
+    "pick_performance_config",
     "set_next_index",
 ]
 

@@ -11,13 +11,14 @@ from typing import Any, Generic, TypeVar
 from grain.graph.node import Context, Node, WorkerContext
 from grain.iterators.opening import open_stream
 from grain.options import DatasetOptions
+from grain.state_files import Checkpointable
 from grain.tracebacks import shorten_traceback
 
 T = TypeVar("T")
 Self = TypeVar("Self", bound="DatasetIterator[Any]")
 
 
-class DatasetIterator(abc.ABC, Generic[T]):
+class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
     """Goes through a dataset; its position is a small JSON value.
 
     Derive from it to write an iterator of your own: call `super().__init__(parent_iterator)` and define `__next__`,

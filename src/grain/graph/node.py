@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from grain.arithmetic import is_count
 from grain.errors import StateMismatchError
 from grain.fields import Fields, Frozen
 from grain.graph.parts import Part
@@ -216,6 +217,16 @@ def required(saved: Any, names: Sequence[str], operator: Node) -> dict[str, Any]
             f"The state does not fit {operator}: it needs the keys {list(names)}, but has {found}. "
             "Restore it with the pipeline that saved it."
         ) from None
+
+
+def check_counts(fields: dict[str, Any], state: Any, operator: Node) -> None:
+    """See that saved `fields` have numbers wherever `state` has."""
+    for name, value in fields.items():
+        if isinstance(getattr(state, name), int) and not is_count(value):
+            raise StateMismatchError(
+                f"The state does not fit {operator}: {name} must be an integer, and not negative, but is {value!r}. "
+                "Restore it with the pipeline that saved it."
+            )
 
 
 def copied(value: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grain.arithmetic import integer
-from grain.graph.node import ABSENT, Context, IterNode, copied, required
+from grain.graph.node import ABSENT, Context, IterNode, check_counts, copied, required
 from grain.plan import kinds
 from grain.runtime.reading import reader_of
 
@@ -47,6 +47,7 @@ class Stream:
     def loaded(self, saved: Any) -> list[tuple[Any, Any]]:
         """All streams from here on up, each with the state that it had in `saved`."""
         fields, above = self.operator.split(self.state, saved)
+        check_counts(fields, self.state, self.operator)
         result: list[tuple[Any, Any]] = [(self, self.operator.load(self.state, fields))]
         if self.operator.parent_field is not None:
             self.parents[0].loaded(fields[self.operator.parent_field])  # only to see that it fits

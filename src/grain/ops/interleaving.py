@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
-from grain.arithmetic import integer
+from grain.arithmetic import integer, is_count
 from grain.errors import StateMismatchError
 from grain.fields import Fields
 from grain.graph.node import IterNode, copied, required
@@ -82,6 +82,7 @@ class Interleave(IterNode):
         turn: int
         next_dataset: int
         future_states: dict[int, Any]
+        """Of datasets that are not open yet: where to begin, if not at the start; None for those that have ended."""
 
     def own_part(self, part: Part) -> Interleave:
         return self.replaced(datasets=_Picked(self.datasets, range(len(self.datasets))[part.stride]))
@@ -147,6 +148,10 @@ class Interleave(IterNode):
         """Put the next dataset in `slot`; False where there is none. Missing ones (None) are passed over."""
         while state.next_dataset < len(self.datasets):
             position = state.next_dataset
+            if position in state.future_states and state.future_states[position] is None:  # it has been read
+                del state.future_states[position]
+                state.next_dataset += 1
+                continue
             try:
                 is_filled = self._fill(slot, position, open_at(position))
             except Exception:  # it is passed over, as an element would be; after an interrupt it is not
@@ -190,19 +195,21 @@ class Interleave(IterNode):
         """The saved state; datasets are opened anew."""
         saved = {"future_states": {}, **saved} if isinstance(saved, dict) else saved
         saved = required(saved, _FIELDS, self)
-        positions, states = saved["iterators_in_use_indices"], saved["iterators_in_use_states"]
-        turn, next_dataset, ended = saved["next_index_in_cycle"], saved["next_index_in_datasets"], saved["exhausted"]
+        turn, next_dataset, positions, states, ended, waiting = saved.values()
         count = len(state.slots)
         if not (
-            len(positions) == len(states) == len(ended) == count
-            and 0 <= turn < max(count, 1)
-            and all(0 <= position < len(self.datasets) for position in positions)
+            all(isinstance(values, list) and len(values) == count for values in (positions, states, ended))
+            and isinstance(waiting, dict)
+            and all(map(is_count, (turn, next_dataset, *positions)))
+            and turn < max(count, 1)
+            and all(position < len(self.datasets) for position in positions)
         ):
             raise StateMismatchError(
-                f"The state does not fit {self}: it is of {len(positions)} datasets at a time, numbers {positions}. "
-                "Restore it with the same datasets and cycle_length (or number of workers)."
+                f"The state does not fit {self}: it has the datasets {positions} in use, and number {turn} of them is "
+                f"next, then dataset {next_dataset}. Restore it with the same datasets and cycle_length (or number of "
+                "workers)."
             )
-        future_states = {int(key): value for key, value in saved["future_states"].items()}
+        future_states = {int(key): value for key, value in waiting.items()}
         loaded = self.State(state.open, [], turn, next_dataset, future_states)
         for position, stream_state, has_ended in zip(positions, states, ended, strict=True):
             slot = Slot(position, None, stream_state)

@@ -1,4 +1,22 @@
 """`import grain.python as grain`: the whole API under the names that older programs use."""
 
-from grain import *  # noqa: F403
-from grain import experimental as experimental
+# ruff: noqa: F403
+import sys
+
+from grain import *
+from grain import __all__ as __all__
+
+# These are in `grain` too, but type checkers do not see what it imports with a star.
+from grain.checkpoint import *
+from grain.checkpoint import NEED_ORBAX
+from grain.constants import *
+from grain.experimental import *
+from grain.multiprocessing import *
+from grain.operations import *
+from grain.public_names import complete
+from grain.samplers import *
+from grain.sharding import *
+from grain.sources import *
+from grain.transforms import *
+
+complete(sys.modules[__name__], NEED_ORBAX)

@@ -13,6 +13,7 @@ from programs import is_alive, program
 from grain.runtime import slabs
 from grain.runtime.channel import Channel
 from grain.runtime.launching import ForkServer, Spawning
+from grain.runtime.parcels import Parcel
 
 
 def echo(channel):
@@ -122,6 +123,16 @@ def test_files_without_a_name_where_there_is_no_memfd(monkeypatch):
     array[:] = np.arange(100)
     (buffer,) = views.buffers([slab.place_of(array.view(np.uint8))])
     np.testing.assert_array_equal(np.frombuffer(buffer), np.arange(100))
+
+
+@pytest.mark.parametrize("make", [lambda: Parcel([1, 2]), lambda: slabs.Slab(0, 1000)])
+def test_what_is_forgotten_closes_its_file(make):
+    made = make()
+    file = made.file
+    os.fstat(file)
+    del made
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(file)
 
 
 # ---------------------------------------------------------------- channels

@@ -220,7 +220,8 @@ def test_fork_server_killed(tmp_path):
 )
 def test_leaving_in_the_middle(tmp_path, leaving):
     running = steady(tmp_path, f"    iterator = iter(dataset)\n    next(iterator)\n    {leaving}\n")
-    running.finish(timeout=20)
+    _, _, errors = running.finish(timeout=20)
+    assert ("Error" in errors) == ("ValueError" in leaving)
     running.assert_nothing_left()
 
 

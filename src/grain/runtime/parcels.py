@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
+import weakref
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,12 @@ class Parcel:
         self.sizes = [piece.nbytes for piece in pieces]
         total = sum(map(aligned, self.sizes))
         self.file = anonymous_file(total)
+        weakref.finalize(self, os.close, self.file)
         memory = np.frombuffer(mmap.mmap(self.file, total), np.uint8)
         start = 0
         for piece in pieces:
             memory[start : start + piece.nbytes] = np.frombuffer(piece, np.uint8)
             start += aligned(piece.nbytes)
-
-    def __del__(self) -> None:
-        if hasattr(self, "file"):
-            os.close(self.file)
 
 
 def opened(file: int, sizes: list[int]) -> Any:

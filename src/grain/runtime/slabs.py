@@ -55,14 +55,11 @@ class Slab:
     def __init__(self, number: int, size: int) -> None:
         self.number, self.size = number, size
         self.file = anonymous_file(size)
+        weakref.finalize(self, os.close, self.file)
         self._memory = mmap.mmap(self.file, size)
         self._views: weakref.ref[Bytes] | None = None
         self._used = 0
         self.is_away = False
-
-    def __del__(self) -> None:
-        if hasattr(self, "file"):
-            os.close(self.file)
 
     @property
     def is_free(self) -> bool:

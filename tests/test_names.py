@@ -122,6 +122,11 @@ def test_public_names(name):
     assert all(hasattr(module, public) for public in PUBLIC[name])
 
 
+@pytest.mark.parametrize("name", sorted(SUBMODULES - {"experimental"}))
+def test_modules_can_be_imported_from_grain_python(name):
+    assert importlib.import_module(f"grain.python.{name}") is importlib.import_module(f"grain.{name}")
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_names_are_the_same_objects_everywhere(name):
     module = importlib.import_module(name)

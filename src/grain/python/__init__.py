@@ -20,3 +20,6 @@ from grain.sources import *
 from grain.transforms import *
 
 complete(sys.modules[__name__], NEED_ORBAX)
+# So that `import grain.python.sharding` works as well as `grain.python.sharding`.
+for _name in ("checkpoint", "constants", "multiprocessing", "samplers", "sharding", "sources", "transforms"):
+    sys.modules[f"{__name__}.{_name}"] = sys.modules[f"grain.{_name}"]

@@ -49,81 +49,6 @@ def test_version():
     assert grain.__version__.startswith(".".join(map(str, grain.__version_info__)))
 
 
-TOP = [
-    "BatchOperation",
-    "DataLoader",
-    "DataLoaderIterator",
-    "FilterOperation",
-    "InMemoryDataSource",
-    "IndexSampler",
-    "MapOperation",
-    "NoSharding",
-    "Operation",
-    "PyGrainDatasetIterator",
-    "RandomAccessDataSource",
-    "RandomMapOperation",
-    "RangeDataSource",
-    "Record",
-    "RecordMetadata",
-    "Sampler",
-    "SequentialSampler",
-    "ShardByJaxProcess",
-    "ShardOptions",
-    "SharedMemoryDataSource",
-    "load",
-    "MapDataset",
-    "IterDataset",
-    "DatasetIterator",
-    "ReadOptions",
-    "MultiprocessingOptions",
-    "SharedMemoryArray",
-    "SharedMemoryArrayMetadata",
-    "config",
-]
-EXPERIMENTAL = [
-    "CacheIterDataset",
-    "DatasetOptions",
-    "ExecutionTrackingMode",
-    "FlatMapIterDataset",
-    "FlatMapMapDataset",
-    "FlatMapTransform",
-    "InterleaveIterDataset",
-    "LimitIterDataset",
-    "MapWithIndexTransform",
-    "RebatchIterDataset",
-    "RepeatIterDataset",
-    "RngPool",
-    "ShapeDtypeStruct",
-    "ShapeDtypeStructProtocol",
-    "ThreadPrefetchDatasetIterator",
-    "ThreadPrefetchIterDataset",
-    "WindowShuffleIterDataset",
-    "WindowShuffleMapDataset",
-    "WithOptionsIterDataset",
-    "ZipIterDataset",
-    "ZipMapDataset",
-    "apply_transformations",
-    "assert_equal_output_after_checkpoint",
-    "batch_and_pad",
-    "device_put",
-    "get_element_spec",
-    "get_next_index",
-    "index_shuffle",
-    "multithread_prefetch",
-    "set_next_index",
-]
-TRANSFORMS = [
-    "Batch",
-    "DatasetSelectionMap",
-    "Filter",
-    "FlatMap",
-    "Map",
-    "MapWithIndex",
-    "RandomMap",
-    "TfRandomMap",
-    "Transformation",
-    "Transformations",
-]
 CONSTANTS = {
     "INDEX": "_index",
     "RECORD_KEY": "_record_key",
@@ -144,21 +69,6 @@ ALIASES = {
     "Transformation": "Transformation",
     "Transformations": "Transformations",
 }
-
-
-@pytest.mark.parametrize("name", TOP)
-def test_names_of_grain_are_in_grain_python(name):
-    assert getattr(grain.python, name) is getattr(grain, name)
-
-
-@pytest.mark.parametrize("name", EXPERIMENTAL)
-def test_names_of_grain_experimental_are_in_grain_python_experimental(name):
-    assert getattr(grain.python.experimental, name) is getattr(grain.experimental, name)
-
-
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_transforms(name):
-    assert hasattr(grain.transforms, name)
 
 
 @pytest.mark.parametrize("module", [grain, grain.python])
@@ -207,7 +117,7 @@ def test_factories_belong_to_the_class():
     assert list(type(dataset).range(2)) == [0, 1]
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTAL if name.endswith("Dataset")])
+@pytest.mark.parametrize("name", [name for name in grain.experimental.__all__ if name.endswith("Dataset")])
 def test_classes_of_operators_are_datasets(name):
     base = grain.IterDataset if "Iter" in name else grain.MapDataset
     assert issubclass(getattr(grain.experimental, name), base)

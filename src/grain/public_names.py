@@ -26,7 +26,8 @@ def complete(module: ModuleType, found_later: Mapping[str, Callable[[], Any]] = 
 
     def find(name: str) -> Any:
         if name not in found_later:
-            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{_suggestion(module, name)}")
+            message = f"module {module.__name__!r} has no attribute {name!r}{_suggestion(module, name)}"
+            raise AttributeError(message, name=name, obj=None)  # or newer Pythons would suggest the same once more
         value = found_later[name]()
         setattr(module, name, value)
         return value

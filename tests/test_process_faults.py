@@ -35,6 +35,21 @@ ENDLESS = """
 """
 
 
+# Each worker says so when it is in a function that does not return.
+STUCK = """
+    import os, time
+    import grain
+
+    def stuck(x):
+        print("stuck", flush=True)
+        time.sleep(1000)
+
+    dataset = grain.MapDataset.range(10).map(stuck).to_iter_dataset(grain.ReadOptions(0, 0))
+    iterator = iter(dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
+    iterator.start_prefetch()
+"""
+
+
 @pytest.mark.parametrize("how", ["file", "-c", "-"])
 def test_plain_program(tmp_path, how):
     source = LOOP.format(length=10) + "    print([int(x) for batch in dataset for x in batch['x']])"
@@ -54,19 +69,8 @@ def test_parent_killed(tmp_path):
 
 
 def test_parent_killed_while_workers_are_busy(tmp_path):
-    running = program(
-        """
-        import time, grain
-        dataset = grain.MapDataset.range(10).map(lambda x: time.sleep(1000)).to_iter_dataset()
-        iterator = iter(dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
-        iterator.start_prefetch()
-        print("ready", flush=True)
-        next(iterator)
-        """,
-        folder=tmp_path,
-    )
-    assert running.read_line() == "ready"
-    time.sleep(0.5)
+    running = program(STUCK + "    next(iterator)", folder=tmp_path)
+    assert [running.read_line() for _ in range(2)] == ["stuck", "stuck"]
     os.kill(running.pid, signal.SIGKILL)
     running.assert_nothing_left(seconds=2)
 
@@ -248,19 +252,16 @@ def test_leaving_while_workers_are_stuck(tmp_path):
 
 
 def test_stuck_workers_do_not_stay_after_close(tmp_path):
-    running = program(
-        """
-        import time, grain
-        dataset = grain.MapDataset.range(10).map(lambda x: time.sleep(1000)).to_iter_dataset()
-        iterator = iter(dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
-        iterator.start_prefetch()
-        time.sleep(1)
-        iterator.close()
-        print("closed", flush=True)
-        time.sleep(1000)
-        """,
-        folder=tmp_path,
-    )
+    ending = f"""
+    while not os.path.exists({str(tmp_path / "go")!r}):
+        time.sleep(0.01)
+    iterator.close()
+    print("closed", flush=True)
+    time.sleep(1000)
+    """
+    running = program(STUCK + ending, folder=tmp_path)
+    assert [running.read_line() for _ in range(2)] == ["stuck", "stuck"]
+    (tmp_path / "go").touch()
     assert running.read_line() == "closed"
     deadline = time.monotonic() + 5
     while len(running.descendants()) > 1 and time.monotonic() < deadline:

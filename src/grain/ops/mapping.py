@@ -65,11 +65,13 @@ class IterMap(Transforming, IterNode):
 
     title = "MapIterDataset"
     is_one_to_one = True
+    maps_none: ClassVar[bool] = False
+    """Whether the function gets elements that are None too."""
 
     def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        function = self.function.call
+        function, maps_none = self.function.call, self.maps_none
         for element in parent:
-            if element is not None:
+            if element is not None or maps_none:
                 try:
                     element = function(element)
                 except Exception as error:

@@ -20,9 +20,9 @@ from grain.graph.node import IterNode, Parent
 from grain.operations import BatchOperation, Operation
 from grain.ops.batching import BatchFunction, batch_node
 from grain.ops.flattening import IterFlatMap
-from grain.ops.mapping import IterFilter
+from grain.ops.mapping import IterFilter, IterMap
 from grain.ops.metadata import Recorder
-from grain.ops.transforming import Function, Transforming
+from grain.ops.transforming import Function
 from grain.record import Record, RecordMetadata
 from grain.stacking import stacked
 
@@ -38,21 +38,10 @@ _METHODS: list[tuple[type, str]] = [
 _ON_DATA = {"map", "flat_map", "filter", "batch"}
 
 
-class DataMap(Transforming, IterNode):
+class DataMap(IterMap):
     """A function of each element, also of those that are None."""
 
-    title = "MapIterDataset"
-    is_one_to_one = True
-
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        function = self.function.call
-        for element in parent:
-            try:
-                element = function(element)
-            except Exception as error:
-                self.add_place(error, parent.element_index)
-                raise
-            yield element
+    maps_none = True
 
 
 class Operated(IterNode):

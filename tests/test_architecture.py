@@ -9,8 +9,8 @@ PACKAGE = ROOT / "src" / "grain"
 
 # From the bottom up. Within one layer modules may import each other, but not in a circle.
 LAYERS = [
-    "constants errors fields arithmetic config options transforms permutation public_names rng selection shared_memory"
-    " orbax_arguments stacking state_files tracebacks trees sharding record samplers operations sources",
+    "constants errors fields files arithmetic config options transforms permutation public_names rng selection"
+    " shared_memory orbax_arguments stacking state_files tracebacks trees sharding record samplers operations sources",
     "graph",
     "plan",
     "ops",
@@ -21,7 +21,7 @@ LAYERS = [
     "dataset checking",
     "iter_dataset",
     "map_dataset",
-    "loader_states elastic tuning",
+    "loader_states elastic tuning file_datasets",
     "data_loader",
     "experimental multiprocessing",
     "__init__",

@@ -22,6 +22,7 @@ EXPERIMENTAL = {
     "FlatMapIterDataset",
     "FlatMapMapDataset",
     "FlatMapTransform",
+    "GeneratorIterDataset",
     "InterleaveIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
@@ -71,7 +72,13 @@ TRANSFORMS = {
 OPERATIONS = {"BatchOperation", "FilterOperation", "MapOperation", "Operation", "RandomMapOperation"}
 SAMPLERS = {"IndexSampler", "Sampler", "SequentialSampler"}
 SHARDING = {"NoSharding", "ShardByJaxProcess", "ShardOptions"}
-SOURCES = {"InMemoryDataSource", "RandomAccessDataSource", "RangeDataSource", "SharedMemoryDataSource"}
+SOURCES = {
+    "ColumnarDataSource",
+    "InMemoryDataSource",
+    "RandomAccessDataSource",
+    "RangeDataSource",
+    "SharedMemoryDataSource",
+}
 SUBMODULES = {
     "checkpoint",
     "constants",

@@ -77,6 +77,7 @@ for module in (
     transforms,
 ):
     __all__ += module.__all__
-    complete(module, checkpoint.NEED_ORBAX if module is checkpoint else {})
-complete(sys.modules[__name__], checkpoint.NEED_ORBAX)
+    complete(module, getattr(module, "FOUND_LATER", {}))
+FOUND_LATER = {**checkpoint.FOUND_LATER, **sources.FOUND_LATER}
+complete(sys.modules[__name__], FOUND_LATER)
 del module

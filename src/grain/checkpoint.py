@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from grain.state_files import (
@@ -116,7 +117,7 @@ def _orbax_argument(name: str) -> Any:
 # The names of older programs.
 PyGrainCheckpointHandler = GrainCheckpointHandler = CheckpointHandler
 
-NEED_ORBAX = {
+FOUND_LATER: dict[str, Callable[[], Any]] = {
     f"{prefix}{name}": functools.partial(_orbax_argument, name)
     for name in ("CheckpointSave", "CheckpointRestore")
     for prefix in ("", "Grain", "PyGrain")

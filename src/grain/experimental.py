@@ -11,6 +11,7 @@ from typing import Any
 from grain.checking import assert_equal_output_after_checkpoint
 from grain.dataset import apply_transformations, get_element_spec
 from grain.elastic import ElasticIterator
+from grain.file_datasets import GeneratorIterDataset
 from grain.graph.node import Context, WorkerContext
 from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
 from grain.iter_dataset import NodeIterDataset
@@ -46,6 +47,7 @@ __all__ = [
     "FlatMapIterDataset",
     "FlatMapMapDataset",
     "FlatMapTransform",
+    "GeneratorIterDataset",
     "InterleaveIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",

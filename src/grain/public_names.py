@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType, ModuleType
 from typing import Any
+
+
+def found_in(modules: Mapping[str, Sequence[str]]) -> dict[str, Callable[[], Any]]:
+    """For `complete`: names that are in modules which are imported only then.
+
+    >>> found_in({"math": ["pi"]})["pi"]()
+    3.141592653589793
+    """
+    return {name: partial(_found, module, name) for module, names in modules.items() for name in names}
+
+
+def _found(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
 
 
 def complete(module: ModuleType, found_later: Mapping[str, Callable[[], Any]] = MappingProxyType({})) -> None:

@@ -84,7 +84,7 @@ class Interleave(IterNode):
         future_states: dict[int, Any]
         """Of datasets that are not open yet: where to begin, if not at the start; None for those that have ended."""
 
-    def own_part(self, part: Part) -> Interleave:
+    def own_part(self, part: Part) -> IterNode:
         return self.replaced(datasets=_Picked(self.datasets, range(len(self.datasets))[part.stride]))
 
     def fresh_with(self, opener: Opener) -> Any:

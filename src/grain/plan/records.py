@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from grain.arithmetic import IndexArray
+from grain.sources.random_access import ColumnarDataSource
 from grain.stacking import Allocate, stacked
 
 Columns: TypeAlias = Callable[[int, int, Allocate | None], Any]
@@ -73,6 +74,14 @@ class Rows(Items):
         return gather
 
 
+class Tables(Batches):
+    """A source that gives whole batches, column by column."""
+
+    def columns(self, indices: IndexArray) -> Columns:
+        source, wanted = self.source, indices.astype(np.int64, copy=False)
+        return lambda start, stop, allocate: source.batch(wanted[start:stop], allocate)
+
+
 Records: TypeAlias = Indices | Items
 
 
@@ -80,6 +89,8 @@ def records_of(source: Any) -> Items:
     """How to read `source`."""
     if type(source) is np.ndarray and source.ndim and source.dtype.kind in "biufc" and source.dtype.isnative:
         return Rows(source)
+    if isinstance(source, ColumnarDataSource):
+        return Tables(source)
     if hasattr(type(source), "__getitems__"):
         return Batches(source)
     return Items(source)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import math
 import operator
-from typing import Protocol, SupportsIndex, TypeVar, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, runtime_checkable
+
+from grain.stacking import Allocate
 
 T = TypeVar("T", covariant=True)
 
@@ -19,6 +23,27 @@ class RandomAccessDataSource(Protocol[T]):
     def __len__(self) -> int: ...
 
     def __getitem__(self, record_key: SupportsIndex, /) -> T: ...
+
+
+class ColumnarDataSource(abc.ABC, Generic[T]):
+    """A source that keeps its records in columns: a batch of them is made without making the records."""
+
+    @abc.abstractmethod
+    def __len__(self) -> int: ...
+
+    @abc.abstractmethod
+    def __getitems__(self, record_keys: Sequence[int], /) -> Sequence[T]:
+        """One record for each key."""
+
+    @abc.abstractmethod
+    def batch(self, record_keys: Any, allocate: Allocate | None = None) -> Any:
+        """What `stacked` makes of the records of an array of keys; large arrays are made by `allocate`."""
+
+    def __getitem__(self, record_key: SupportsIndex) -> T:
+        key, count = operator.index(record_key), len(self)
+        if not -count <= key < count:
+            raise IndexError(f"Index {key} out of range for {count} records.")
+        return self.__getitems__([key % count])[0]
 
 
 class RangeDataSource:

@@ -1,0 +1,58 @@
+"""The command `grain`: look at data, convert it, and see how fast it can be read."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from grain.command_line import bench, convert, inspect
+
+_EXAMPLES = """\
+examples:
+  grain inspect train-*.parquet              what is in there, and the first records
+  grain convert photos/ photos.arrayrecord --shards 8 --workers 4
+  grain bench photos-*.arrayrecord           how fast it can be read, in which way
+
+A path is a file, a folder of images, a glob in quotes, or a URL such as s3://bucket/key.
+`grain COMMAND --help` tells more about each command.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with `arguments`; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="grain",
+        description=__doc__,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--traceback", action="store_true", help="where a command fails, show where in the code")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (inspect, convert, bench):
+        command.add_to(commands)
+    chosen = parser.parse_args(arguments)
+    try:
+        chosen.run(chosen)
+    except KeyboardInterrupt:
+        print("\ngrain: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever reads the output has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if chosen.traceback:
+            raise
+        print(f"grain: error: {error}", file=sys.stderr)
+        for note in getattr(error, "__notes__", ()):
+            print(f"  {note}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"grain {version('grain')}"

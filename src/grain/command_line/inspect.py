@@ -1,0 +1,64 @@
+"""`grain inspect`: what is in files."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from typing import Any
+
+from grain.command_line.describing import lines, size_of
+from grain.command_line.opening import add_paths, console, opened, with_unit
+from grain.files import File, paths_of
+from grain.sources.detection import format_of
+
+_SAMPLE = 100
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "inspect",
+        help="format, number and size of records, and the first ones",
+        description="Show the format, the number and the size of records, and the first ones.",
+    )
+    add_paths(parser)
+    parser.add_argument("--records", type=int, default=2, metavar="N", help="how many records to show (default: 2)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    output = console()
+    groups: dict[str, list[str]] = {}
+    for path in paths_of(arguments.paths):
+        groups.setdefault(format_of(path), []).append(path)
+    for number, (kind, paths) in enumerate(groups.items()):
+        if number:
+            output.print()
+        _show(output, kind, paths, opened(paths, arguments.columns), arguments.records)
+
+
+def _show(output: Any, kind: str, paths: list[str], source: Any, count: int) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("[bold]format", kind)
+    facts.add_row("[bold]files", escape(f"{len(paths)}: {paths[0]}{' …' if len(paths) > 1 else ''}"))
+    facts.add_row("[bold]records", f"{len(source):,}")
+    sizes = [File(path).size for path in paths if not path.endswith("/") and _is_file(path)]
+    if sizes:
+        facts.add_row("[bold]size", with_unit(sum(sizes)) + (f", {_range(sizes)} a file" if len(sizes) > 1 else ""))
+    sample = [size_of(source[index]) for index in range(0, len(source), max(1, len(source) // _SAMPLE))]
+    if sample:
+        facts.add_row("[bold]a record", f"{_range(sample)}, {with_unit(sum(sample) / len(sample))} on average")
+    output.print(facts)
+    for index, record in enumerate(itertools.islice((source[index] for index in range(len(source))), count)):
+        output.print(f"\n[bold]record {index}")
+        shown = Table.grid(padding=(0, 2))
+        for name, value in lines(record):
+            shown.add_row(f"  [cyan]{escape(name)}", escape(value))
+        output.print(shown)
+
+
+def _range(sizes: list[int]) -> str:
+    smallest, largest = with_unit(min(sizes)), with_unit(max(sizes))
+    return smallest if smallest == largest else f"{smallest} to {largest}"

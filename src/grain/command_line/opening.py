@@ -1,0 +1,47 @@
+"""What the commands share: paths that become a source, and a console to write to."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from grain.sources.detection import open_source
+
+
+def add_paths(parser: argparse.ArgumentParser) -> None:
+    """The argument PATH, and how it is read."""
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="files, a folder of images, or URLs")
+    add_columns(parser)
+
+
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """The option --columns."""
+    parser.add_argument("--columns", metavar="A,B", help="of tables: only these columns")
+
+
+def opened(paths: list[str], columns: str | None = None) -> Any:
+    """The records of `paths`, by random access."""
+    options = {} if columns is None else {"columns": columns.split(",")}
+    return open_source(paths[0] if len(paths) == 1 else paths, **options)
+
+
+def console(**options: Any) -> Any:
+    """Where tables and colours go; plain text where it is not a terminal."""
+    try:
+        from rich.console import Console
+    except ImportError as error:
+        raise ImportError("The command `grain` takes rich: pip install 'grain[cli]'.") from error
+    return Console(highlight=False, **options)
+
+
+def with_unit(count: float) -> str:
+    """A number of bytes, readably.
+
+    >>> with_unit(999), with_unit(12_345), with_unit(7e9)
+    ('999 B', '12.3 kB', '7.00 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}" if count >= 100 else f"{count:#.3g} {unit}"
+        count /= 1000
+    return f"{count:,.1f} TB"

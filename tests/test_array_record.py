@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import random
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -103,7 +104,7 @@ def test_paths_and_description(folder):
         ([3], "All elements in a path sequence must be of type: String, pathlib.Path, or FileInstruction. Got 3."),
         (
             3,
-            "Unsupported path format was used. Path format must be a Sequence, String, pathlib.Path or FileInstruction.",
+            "Unsupported path format was used. Path format must be a Sequence, String, pathlib.Path or FileInst",
         ),
         ({"a"}, "Unsupported path format was used."),
         ("a[3:1]", "There are no records from 3 to 1 in 'a'"),
@@ -111,9 +112,8 @@ def test_paths_and_description(folder):
     ],
 )
 def test_paths_that_are_none(paths, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(message)):
         ArrayRecordDataSource(paths)
-    assert str(caught.value).startswith(message)
 
 
 def test_a_slice_of_a_glob_says_that_it_is_ambiguous(folder):

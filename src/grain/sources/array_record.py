@@ -77,7 +77,7 @@ class ArrayRecordDataSource:
         if not 0 <= key < ends[-1]:
             raise _no_record(key, ends[-1])
         number = bisect_right(ends, key)
-        return self._files[number].read_one(key - (ends[number - 1] if number else 0))
+        return self._files[number].read([key - (ends[number - 1] if number else 0)])[0]
 
     def __getitems__(self, record_keys: Sequence[SupportsIndex]) -> list[bytes]:
         keys, ends = list(map(operator.index, record_keys)), self._known_ends or self._ends

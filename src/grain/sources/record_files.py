@@ -53,12 +53,8 @@ class RecordFile:
         assert self.stop is not None
         return self.stop - self.start
 
-    def read_one(self, key: int) -> bytes:
-        """The record number `key` of this part of the file."""
-        return self.read([key])[0]
-
     def read(self, keys: list[int]) -> list[bytes]:
-        """The records of ascending `keys`."""
+        """The records of this part of the file at ascending `keys`."""
         if self.start:
             keys = [key + self.start for key in keys]
         try:

@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import threading
+import weakref
 from pathlib import Path
 
 import fsspec
@@ -166,6 +167,14 @@ def test_the_number_of_open_files_is_bounded(tmp_path, monkeypatch):
     assert list(source) == numbered(0, 40)
     assert source.__getitems__(range(39, -1, -1)) == numbered(0, 40)[::-1]
     assert sum(len(file._idle) for file in source._files) <= 8
+
+
+def test_a_source_that_is_gone_keeps_no_file_open(folder):
+    source = ArrayRecordDataSource(f"{folder}/*.arrayrecord")
+    readers = [weakref.ref(file) for file in source._files]
+    assert list(source) == numbered(0, 10)
+    del source
+    assert [reader() for reader in readers] == [None] * 3
 
 
 def test_many_threads(tmp_path):

@@ -12,6 +12,7 @@ import functools
 import os
 import re
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 from grain.files import File, is_remote, local_copy
 from grain.options import warn
 
-_OPEN: deque[RecordFile] = deque()
+_OPEN: deque[weakref.ref[RecordFile]] = deque()
 """The files of this process that have readers, once for each reader, beginning with what was opened first."""
 _SLOW_GROUP = 50_000
 """Bytes in a group of records from which on unpacking it takes longer than all else about a random read."""
@@ -101,10 +102,12 @@ class RecordFile:
             raise ValueError(f"{self.path!r} has {count} records, not those from {self.start} to {self.stop}.")
         if self._file is None:
             self._file, self._group = file, _slow_group(reader, file, count)
-        _OPEN.append(self)
+        _OPEN.append(weakref.ref(self))
         if len(_OPEN) > _most_open():
-            with contextlib.suppress(IndexError):  # all its readers are in use, or closed
-                _OPEN.popleft()._idle.pop()
+            oldest = _OPEN.popleft()()
+            if oldest is not None:
+                with contextlib.suppress(IndexError):  # all its readers are in use, or closed
+                    oldest._idle.pop()
         return reader
 
     def _damage(self, what: str, reason: str, file: File | None = None) -> Exception:

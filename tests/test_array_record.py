@@ -64,6 +64,7 @@ SELECTIONS = {
     "an empty slice": (lambda f: f"{f}/c.arrayrecord[2:2]", []),
     "slices": (lambda f: [f"{f}/c.arrayrecord[5:6]", f"{f}/a.arrayrecord[0:2]"], [9, 0, 1]),
     "a file instruction": (lambda f: FileInstruction(f"{f}/c.arrayrecord", 2, 3, 6), [6, 7, 8]),
+    "a file instruction for all": (lambda f: FileInstruction(f"{f}/c.arrayrecord", 4, -1, 6), [8, 9]),
     "mixed": (lambda f: [FileInstruction(f"{f}/a.arrayrecord", 1, 2, 4), f / "c.arrayrecord"], [1, 2, *range(4, 10)]),
 }
 
@@ -109,7 +110,7 @@ def test_paths_and_description(folder):
         ),
         ({"a"}, "Unsupported path format was used."),
         ("a[3:1]", "There are no records from 3 to 1 in 'a'"),
-        (FileInstruction("a", 2, -1, 5), "There are no records from 2 to 1 in 'a'"),
+        (FileInstruction("a", -2, 3, 5), "There are no records from -2 to 1 in 'a'"),
     ],
 )
 def test_paths_that_are_none(paths, message):

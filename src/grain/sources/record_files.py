@@ -62,8 +62,8 @@ class RecordFile:
             reader = self._idle.pop()
         except IndexError:
             reader = self._opened()
-        if self._group is not None:
-            self._notice_unpacking(keys, *self._group)
+        if (group := self._group) is not None:
+            self._notice_unpacking(keys, *group)
         records = self._pace.in_parallel(reader, keys) if self._pace.is_slow() else None
         if records is None:
             records = self._in_order(reader, keys)
@@ -98,7 +98,7 @@ class RecordFile:
         count = reader.num_records()
         if self.stop is None:
             self.stop = count
-        elif self.stop > count:
+        if not self.start <= self.stop <= count:
             raise ValueError(f"{self.path!r} has {count} records, not those from {self.start} to {self.stop}.")
         if self._file is None:
             self._file, self._group = file, _slow_group(reader, file, count)
@@ -159,7 +159,7 @@ class Pace:
 
     def is_slow(self) -> bool:
         """Whether the next read is to be left to the reader's threads."""
-        if self._in_parallel:
+        if self._in_parallel > 0:  # threads that count down at the same time may go beyond zero
             self._in_parallel -= 1
             return True
         return False

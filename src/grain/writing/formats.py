@@ -168,7 +168,8 @@ def _table(rows: Sequence[Any], schema: Any) -> Any:
         if unknown:
             raise ValueError(
                 f"Elements have columns {sorted(unknown)} beside those of the first ones or of the schema, "
-                f"{schema.names}. Pass schema=, a pyarrow.Schema that has all, or encode=, a function that makes them alike."
+                f"{schema.names}. Pass schema=, a pyarrow.Schema that has all, or encode=, a function that makes them "
+                "alike."
             )
     plain = [{key: _plain(value) for key, value in row.items()} for row in rows]
     try:

@@ -46,8 +46,10 @@ def test_ranges_that_lie_close_together_are_read_at_once(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_bytes(bytes(100_000))
     file, reads = File(path), []
-    read = File.read
-    monkeypatch.setattr(File, "read", lambda self, start, stop: reads.append((start, stop)) or read(self, start, stop))
+    read = os.pread
+    monkeypatch.setattr(
+        os, "pread", lambda number, size, start: reads.append((start, start + size)) or read(number, size, start)
+    )
     file.read_many([(50_000, 50_010), (0, 10), (20, 30), (10, 20)])
     assert reads == [(0, 30), (50_000, 50_010)]
 

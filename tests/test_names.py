@@ -24,6 +24,7 @@ EXPERIMENTAL = {
     "FlatMapTransform",
     "GeneratorIterDataset",
     "InterleaveIterDataset",
+    "JsonLinesIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
     "PerformanceConfig",
@@ -32,8 +33,10 @@ EXPERIMENTAL = {
     "RngPool",
     "ShapeDtypeStruct",
     "ShapeDtypeStructProtocol",
+    "TFRecordIterDataset",
     "ThreadPrefetchDatasetIterator",
     "ThreadPrefetchIterDataset",
+    "WebDatasetIterDataset",
     "WindowShuffleIterDataset",
     "WindowShuffleMapDataset",
     "WithOptionsIterDataset",
@@ -74,10 +77,15 @@ SAMPLERS = {"IndexSampler", "Sampler", "SequentialSampler"}
 SHARDING = {"NoSharding", "ShardByJaxProcess", "ShardOptions"}
 SOURCES = {
     "ColumnarDataSource",
+    "ImageFolderDataSource",
     "InMemoryDataSource",
+    "JsonLinesDataSource",
     "RandomAccessDataSource",
     "RangeDataSource",
     "SharedMemoryDataSource",
+    "TFRecordDataSource",
+    "WebDatasetDataSource",
+    "open_source",
 }
 SUBMODULES = {
     "checkpoint",

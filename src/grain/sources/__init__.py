@@ -15,4 +15,12 @@ __all__ = [
 ]
 
 # A source of files brings modules that `import grain` alone need not wait for.
-FOUND_LATER = found_in({})
+FOUND_LATER = found_in(
+    {
+        "grain.sources.detection": ["open_source"],
+        "grain.sources.image_folder": ["ImageFolderDataSource"],
+        "grain.sources.json_lines": ["JsonLinesDataSource"],
+        "grain.sources.tfrecord": ["TFRecordDataSource"],
+        "grain.sources.webdataset": ["WebDatasetDataSource"],
+    }
+)

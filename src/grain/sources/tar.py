@@ -1,0 +1,124 @@
+"""Members of tar archives: where they are and what they are called, read from their headers alone."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+BLOCK = 512
+_SEARCHED = 64 << 20
+"""How far the next member is looked for where a header is damaged."""
+_LONG_NAME, _PAX = b"L", b"x"
+_BEFORE_MEMBER = _LONG_NAME, b"K", _PAX
+"""Types of headers that say something of the member after them: its name, the target of its link, anything."""
+
+
+class Member(NamedTuple):
+    """A file in an archive, or something else that has no content that is of interest."""
+
+    name: str
+    is_file: bool
+    start: int
+    """Where its content begins."""
+    stop: int
+    end: int
+    """Where the next member begins."""
+
+
+class TarError(ValueError):
+    """What is at some place of an archive is no member."""
+
+
+class TruncatedError(TarError):
+    """The archive ends within a member."""
+
+
+def member_at(piece: Callable[[int, int], bytes], offset: int) -> Member | None:
+    """The member whose headers begin at `offset`, or None at the end of the archive.
+
+    `piece` gives the bytes between two places, fewer at the end of the file.
+    """
+    name, size = "", -1
+    while True:
+        header = piece(offset, offset + BLOCK)
+        if not header.strip(b"\0"):
+            return None
+        if len(header) < BLOCK:
+            raise TruncatedError(f"the archive ends within the header at byte {offset}")
+        if not _is_sound(header):
+            raise TarError(f"there is no tar header at byte {offset}, or it is damaged")
+        kind, own_size, start = header[156:157], _number(header[124:136]), offset + BLOCK
+        if kind not in _BEFORE_MEMBER:
+            break
+        if kind == _LONG_NAME:
+            name = _text(piece(start, start + own_size))
+        elif kind == _PAX:
+            said = _pax(piece(start, start + own_size))
+            name, size = said.get("path", name), int(said.get("size", size))
+        offset = start + _padded(own_size)
+    size = own_size if size < 0 else size
+    is_file = kind in b"0\x007"
+    return Member(name or _name(header), is_file, start, start + size, start + _padded(size))
+
+
+def next_member(piece: Callable[[int, int], bytes], offset: int) -> int:
+    """Where a member begins after the damage at `offset`, or how far was looked."""
+    data = piece(offset, offset + _SEARCHED)
+    found = data.find(b"ustar", BLOCK)
+    while found >= 0:
+        place = found - 257
+        if place % BLOCK == 0 and _is_sound(data[place : place + BLOCK]):
+            return offset + place
+        found = data.find(b"ustar", found + 1)
+    return offset + len(data)
+
+
+def _is_sound(header: bytes) -> bool:
+    """Whether it has the right checksum: the sum of its bytes, with spaces where that is written."""
+    try:
+        checksum = int(header[148:156].strip(b"\0 ") or b"-", 8)
+    except ValueError:
+        return False
+    # Adler's is such a sum in its lower half, plus one, and much faster to get than any other.
+    return (
+        zlib.adler32(header[156:], zlib.adler32(b" " * 8, zlib.adler32(header[:148]))) % 65536 == (checksum + 1) % 65521
+    )
+
+
+def _name(header: bytes) -> str:
+    name = _text(header[:100])
+    if header[257:263] != b"ustar\0":  # only this kind of header has the beginnings of long names
+        return name
+    folder = _text(header[345:500])
+    return f"{folder}/{name}" if folder else name
+
+
+def _text(field: bytes) -> str:
+    return field.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
+def _number(field: bytes) -> int:
+    if field[0] & 0x80:  # too large to be written in octal digits
+        return int.from_bytes(field[1:], "big") | (field[0] & 0x7F) << 88
+    try:
+        return int(field.strip(b"\0 ") or b"0", 8)
+    except ValueError:
+        raise TarError(f"a header has {field!r} for the size of its member") from None
+
+
+def _pax(data: bytes) -> dict[str, Any]:
+    """Records of the form "length key=value", each with a line end, of which the length is that of the whole."""
+    said, place = {}, 0
+    while place < len(data):
+        length, _, _ = data[place:].partition(b" ")
+        if not length.isdigit() or int(length) == 0:
+            raise TarError("an extended header is damaged")
+        key, _, value = data[place + len(length) + 1 : place + int(length) - 1].partition(b"=")
+        said[key.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
+        place += int(length)
+    return said
+
+
+def _padded(size: int) -> int:
+    return -(-size // BLOCK) * BLOCK

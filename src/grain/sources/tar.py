@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,6 +10,10 @@ from typing import Any, NamedTuple
 BLOCK = 512
 _SEARCHED = 64 << 20
 """How far the next member is looked for where a header is damaged."""
+_FIELDS = struct.Struct("100s24x12s20xs100x6s82x155s12x")
+"""Name, size, type, magic, and the beginning of a long name."""
+_SPACES = 8 * ord(" ")
+_FILES = b"0", b"\0", b"7"
 _LONG_NAME, _PAX = b"L", b"x"
 _BEFORE_MEMBER = _LONG_NAME, b"K", _PAX
 """Types of headers that say something of the member after them: its name, the target of its link, anything."""
@@ -30,10 +35,6 @@ class TarError(ValueError):
     """What is at some place of an archive is no member."""
 
 
-class TruncatedError(TarError):
-    """The archive ends within a member."""
-
-
 def member_at(piece: Callable[[int, int], bytes], offset: int) -> Member | None:
     """The member whose headers begin at `offset`, or None at the end of the archive.
 
@@ -42,24 +43,28 @@ def member_at(piece: Callable[[int, int], bytes], offset: int) -> Member | None:
     name, size = "", -1
     while True:
         header = piece(offset, offset + BLOCK)
-        if not header.strip(b"\0"):
+        if not header or (header[0] == 0 and not header.strip(b"\0")):
             return None
         if len(header) < BLOCK:
-            raise TruncatedError(f"the archive ends within the header at byte {offset}")
+            raise TarError(f"the archive ends within the header at byte {offset}")
         if not _is_sound(header):
             raise TarError(f"there is no tar header at byte {offset}, or it is damaged")
-        kind, own_size, start = header[156:157], _number(header[124:136]), offset + BLOCK
+        own_name, own_size, kind, magic, folder = _FIELDS.unpack(header)
+        start, length = offset + BLOCK, _number(own_size)
         if kind not in _BEFORE_MEMBER:
             break
         if kind == _LONG_NAME:
-            name = _text(piece(start, start + own_size))
+            name = _text(piece(start, start + length))
         elif kind == _PAX:
-            said = _pax(piece(start, start + own_size))
+            said = _pax(piece(start, start + length))
             name, size = said.get("path", name), int(said.get("size", size))
-        offset = start + _padded(own_size)
-    size = own_size if size < 0 else size
-    is_file = kind in b"0\x007"
-    return Member(name or _name(header), is_file, start, start + size, start + _padded(size))
+        offset = start + _padded(length)
+    if not name:
+        name = _text(own_name)
+        if folder[0] and magic == b"ustar\0":  # other kinds of headers have something else there
+            name = f"{_text(folder)}/{name}"
+    size = length if size < 0 else size
+    return Member(name, kind in _FILES, start, start + size, start + _padded(size))
 
 
 def next_member(piece: Callable[[int, int], bytes], offset: int) -> int:
@@ -75,23 +80,14 @@ def next_member(piece: Callable[[int, int], bytes], offset: int) -> int:
 
 
 def _is_sound(header: bytes) -> bool:
-    """Whether it has the right checksum: the sum of its bytes, with spaces where that is written."""
+    """Whether it has the right checksum: the sum of its bytes, with spaces in the place of the checksum itself."""
+    field = header[148:156]
     try:
-        checksum = int(header[148:156].strip(b"\0 ") or b"-", 8)
+        checksum = int(field.strip(b"\0 "), 8)
     except ValueError:
         return False
-    # Adler's is such a sum in its lower half, plus one, and much faster to get than any other.
-    return (
-        zlib.adler32(header[156:], zlib.adler32(b" " * 8, zlib.adler32(header[:148]))) % 65536 == (checksum + 1) % 65521
-    )
-
-
-def _name(header: bytes) -> str:
-    name = _text(header[:100])
-    if header[257:263] != b"ustar\0":  # only this kind of header has the beginnings of long names
-        return name
-    folder = _text(header[345:500])
-    return f"{folder}/{name}" if folder else name
+    # The lower half of Adler's checksum is such a sum, plus one, and there is no faster way to get it.
+    return (checksum + sum(field) - _SPACES + 1 - zlib.adler32(header) % 65536) % 65521 == 0
 
 
 def _text(field: bytes) -> str:

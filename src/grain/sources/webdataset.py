@@ -11,7 +11,7 @@ from grain.files import PathLike
 from grain.sources.decoding import decoded
 from grain.sources.reading import Reading
 from grain.sources.sequences import SequenceDataSource, Spanned, offsets_of
-from grain.sources.tar import Member, TarError, TruncatedError, member_at, next_member
+from grain.sources.tar import Member, TarError, member_at, next_member
 
 _NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
 _NO_SAMPLE = re.compile(r"__[^/]*__($|/)")
@@ -48,7 +48,7 @@ class WebDatasetFormat(Spanned):
         try:
             while member := member_at(lambda start, stop: data[start - offset : stop - offset], place):
                 if member.stop > offset + len(data):
-                    raise TruncatedError(f"the archive ends within {member.name!r}, which begins at byte {place}")
+                    raise TarError(f"the archive ends within {member.name!r}, which begins at byte {place}")
                 _add(member, data[member.start - offset : member.stop - offset], sample)
                 place = member.end
         except TarError as error:
@@ -66,16 +66,17 @@ def _add(member: Member, content: bytes, sample: dict[str, Any]) -> None:
 
 
 def _samples(reading: Reading, offset: int, is_read: bool) -> Iterator[tuple[int, int]]:
-    """The spans of samples from `offset` on; where they are then read, their bytes stay at hand."""
+    """The spans of samples from `offset` on; where they are then read, their bytes stay at hand.
+
+    A sample beside a damaged header has the files that are left of it: which sample the other was of, nobody knows.
+    """
     first, sample_key, place = offset, None, offset
     while True:
         piece = partial(reading.piece, keep=first) if is_read and sample_key is not None else reading.piece
         try:
             member = member_at(piece, place)
-        except TarError as error:
-            if sample_key is None or isinstance(error, TruncatedError):
-                place = first  # what the end is missing of is most likely the sample at hand
-            else:
+        except TarError:
+            if sample_key is not None:
                 yield first, place
             first = next_member(reading.piece, place)
             yield place, first
@@ -89,8 +90,6 @@ def _samples(reading: Reading, offset: int, is_read: bool) -> Iterator[tuple[int
                 yield first, place
             first, sample_key = place, key
         place = member.end
-        if sample_key is None:
-            first = place
     if sample_key is not None:
         yield first, place
 

@@ -1,14 +1,17 @@
 """TFRecord files, by index and as streams."""
 
+import io
 import json
 import pickle
 import struct
+from pathlib import Path
 
 import pytest
 from making import elements_and_errors, masked, tfrecord, written
 
 import grain
 from grain import MultiprocessingOptions, TFRecordDataSource, TFRecordIterDataset
+from grain.tfrecord_iterator import _TFRecordDatasetIterator, _TFRecordReader
 
 RECORDS = [bytes([number]) * (number * 7 % 50) for number in range(20)]
 
@@ -177,3 +180,50 @@ def test_a_length_that_is_sound_but_far_too_large(tmp_path):
         assert found[0] == b"a"
         assert found[1].startswith("Not a valid TFRecord. Fewer than 1099511627780 bytes: b'6c6974746c65'")
         assert len(found) == 2
+
+
+# ---------------------------------------------------------------- classes of users
+
+
+class Reader(_TFRecordReader):
+    """Opens files in its own way, as a program in use does."""
+
+    def __init__(self, path):
+        self._reader = io.BytesIO(Path(path).read_bytes())
+
+
+class OwnIterator(_TFRecordDatasetIterator):
+    def __init__(self, path):
+        grain.DatasetIterator.__init__(self)
+        self._reader = Reader(path)
+
+
+class OwnDataset(TFRecordIterDataset):
+    def __iter__(self):
+        return OwnIterator(self._path)
+
+
+@pytest.mark.parametrize("iterator_of", [OwnIterator, _TFRecordDatasetIterator, lambda path: iter(OwnDataset(path))])
+def test_an_iterator_of_a_users_own(path, iterator_of):
+    iterator, expected = iterator_of(str(path)), iter(TFRecordIterDataset(path))
+    for position, record in enumerate(RECORDS):
+        assert iterator.get_state() == expected.get_state()
+        resumed = iterator_of(str(path))
+        resumed.set_state(iterator.get_state())
+        assert list(resumed) == RECORDS[position:]
+        assert next(iterator) == next(expected) == record
+    assert list(iterator) == []
+
+
+def test_a_pipeline_on_a_users_own_dataset(path):
+    dataset = OwnDataset(str(path)).map(len)
+    assert list(dataset) == [len(record) for record in RECORDS]
+    assert list(dataset.mp_prefetch(MultiprocessingOptions(num_workers=1))) == [len(record) for record in RECORDS]
+    assert OwnDataset("gs://bucket/opened-elsewhere")._path == "gs://bucket/opened-elsewhere"
+
+
+def test_damage_in_an_iterator_of_a_users_own(tmp_path):
+    damaged = bytearray(CONTENT)
+    damaged[STARTS[1]] ^= 1
+    found = elements_and_errors(OwnIterator(written(tmp_path / "damaged.tfrecord", bytes(damaged))))
+    assert found[:1] + found[2:] == [b"first", b"third", b"fourth"]

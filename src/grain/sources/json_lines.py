@@ -74,7 +74,7 @@ def _line_starts(data: bytes) -> Any:
 
 def _line_number(path: str, offset: int) -> int:
     """The number of the line at `offset`, as editors count: from one, with blank lines."""
-    with Reading(path) as reading:
+    with Reading.of(path) as reading:
         return 1 + sum(
             reading.piece(start, min(start + _PIECE, offset)).count(b"\n") for start in range(0, offset, _PIECE)
         )

@@ -29,19 +29,25 @@ class Reading:
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     _ = file.write(gzip.compress(b"some lines\\nof text\\n"))
     ...     file.flush()
-    ...     with Reading(file.name) as reading:
+    ...     with Reading.of(file.name) as reading:
     ...         reading.piece(5, 10), reading.find(b"of", 3), reading.is_compressed
     (b'lines', 11, True)
     """
 
-    def __init__(self, path: str, is_compressed: Callable[[bytes], bool] = is_gzip) -> None:
-        self.path = path
-        self._file: Any = opened(path)
-        self._held, self._first = self._file.read(_START), 0
+    def __init__(self, file: Any, path: str, is_compressed: Callable[[bytes], bool] = is_gzip) -> None:
+        self.path, self._file = path, file
+        self._file.seek(0)
+        self._held: bytes = self._file.read(_START)
+        self._first = 0
         self.is_compressed = is_compressed(self._held)
         if self.is_compressed:
             self._file.seek(0)
             self._file, self._held = _Unpacked(self._file), b""
+
+    @staticmethod
+    def of(path: str, is_compressed: Callable[[bytes], bool] = is_gzip) -> Reading:
+        """The bytes of the file at `path`."""
+        return Reading(opened(path), path, is_compressed)
 
     @property
     def damage(self) -> tuple[int, str] | None:

@@ -142,7 +142,7 @@ def _mapped(file: File, format: Format, folder: str | None) -> Any:
 
 
 def _offsets(file: File, format: Format) -> Any:
-    with Reading(file.path, format.is_compressed) as reading:
+    with Reading.of(file.path, format.is_compressed) as reading:
         if reading.is_compressed:
             raise ValueError(
                 f"{file.path!r} is compressed, so its records cannot be read by index. Unpack it, or read it as a "
@@ -161,16 +161,20 @@ class SequenceStream(Frozen):
         reader_offset: int = 0
 
     def read(self, state: Any) -> Iterator[Any]:
-        format, path = self.format, self.path
-        with Reading(path, format.is_compressed) as reading:
-            for start, stop in format.spans(reading, state.reader_offset):
-                data = reading.piece(start, stop)
-                state.reader_offset = start + len(data)
-                yield format.record(data, path, start)
-            if reading.damage is not None and state.reader_offset <= reading.damage[0]:
-                end, reason = reading.damage
-                state.reader_offset = end + 1  # this was said
-                raise ValueError(f"{path!r} is compressed, and damaged after byte {end} of what it holds: {reason}.")
+        with Reading.of(self.path, self.format.is_compressed) as reading:
+            yield from records_from(reading, self.format, state)
 
     def __str__(self) -> str:
         return repr(self.path)
+
+
+def records_from(reading: Reading, format: Format, state: Any) -> Iterator[Any]:
+    """The records from `state` on; whenever it yields or raises, `state` tells how to go on."""
+    for start, stop in format.spans(reading, state.reader_offset):
+        data = reading.piece(start, stop)
+        state.reader_offset = start + len(data)
+        yield format.record(data, reading.path, start)
+    if reading.damage is not None and state.reader_offset <= reading.damage[0]:
+        end, reason = reading.damage
+        state.reader_offset = end + 1  # so that it is said once
+        raise ValueError(f"{reading.path!r} is compressed, and damaged after byte {end} of what it holds: {reason}.")

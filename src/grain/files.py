@@ -213,10 +213,18 @@ def _read_far(ranges: Sequence[Range]) -> list[bytes]:
         pieces = system.cat_ranges([plain for _, plain in places], list(starts), list(stops), on_error="return")
         for (place, _), piece in zip(places, pieces, strict=True):
             if isinstance(piece, BaseException):
-                piece.add_note(f"Raised by reading bytes {ranges[place][1:]} of {ranges[place][0].path!r}.")
-                raise piece
+                raise _refusal(ranges[place], piece)
             found[place] = _checked(ranges[place], piece)
     return found
+
+
+def _refusal(wanted: Range, error: BaseException) -> BaseException:
+    """What a file system says, as an error that names the file."""
+    file, start, stop = wanted
+    message = f"Bytes {start} to {stop} of {file.path!r} cannot be read: {error}"
+    refusal = type(error)(message) if type(error) in (FileNotFoundError, PermissionError) else OSError(message)
+    refusal.__cause__ = error
+    return refusal
 
 
 def _checked(wanted: Range, data: bytes) -> bytes:

@@ -5,6 +5,8 @@ import os
 import pickle
 import re
 import resource
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -174,6 +176,14 @@ def test_where_an_index_cannot_be_kept_it_is_in_memory(tmp_path, cache):
     with pytest.warns(UserWarning, match=r"index of '.*lines\.jsonl' cannot be kept.*Set GRAIN_CACHE"):
         source = JsonLinesDataSource(path)
     assert pickle.loads(pickle.dumps(source))[29] == VALUES[29]
+
+
+def test_processes_and_threads_that_make_the_same_index_at_once(tmp_path, cache):
+    path = written(tmp_path / "lines.jsonl", CONTENT * 1000)
+    script = f"import grain; assert grain.JsonLinesDataSource([{str(path)!r}] * 3)[-1] == {VALUES[-1]!r}"
+    processes = [subprocess.Popen([sys.executable, "-W", "error", "-c", script]) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert len(list(cache.iterdir())) == 1
 
 
 def test_a_folder_for_the_index_can_be_chosen(tmp_path, cache, searches):

@@ -184,6 +184,16 @@ def test_a_damaged_header_is_an_error_and_the_other_samples_are_read(tmp_path):
         assert f"shard.tar' cannot be read: there is no tar header at byte {MEMBER * 3}, or it is damaged" in message
 
 
+def test_a_damaged_extended_header_is_an_error_and_the_other_samples_are_read(tmp_path):
+    content = bytearray(tar([("0.a", b"0"), (f"{'x' * 120}.a", b"1"), ("2.a", b"2")], tarfile.PAX_FORMAT))
+    place = content.index(b" path=x")
+    for damage in (b"?", b" "):
+        content[place - 1 : place] = damage
+        first, message, last = both(written(tmp_path / "shard.tar", bytes(content)))[0]
+        assert (first["a"], last["a"]) == (b"0", b"2")
+        assert "an extended header has" in message
+
+
 def test_two_files_of_one_name_in_a_sample(tmp_path):
     path = written(tmp_path / "shard.tar", tar([("0.a", b"1"), ("0.A", b"2"), ("1.a", b"3")]))
     for message, sample in both(path):

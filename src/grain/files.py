@@ -21,7 +21,7 @@ PathLike: TypeAlias = str | bytes | os.PathLike[str]
 _GAP = {True: 64 * 1024, False: 4 * 1024}
 """How many bytes that nobody asked for are read along, far away and here, to save a request."""
 _OPEN_FILES = 128
-_REQUESTS_AT_ONCE = 32
+_AT_ONCE = 16
 _VERSIONS = ("ETag", "etag", "generation", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 """What file systems call that by which one version of a file differs from the next, the most exact first."""
 
@@ -70,7 +70,7 @@ def for_each(function: Callable[[S], T], arguments: Sequence[S]) -> list[T]:
         return [function(argument) for argument in arguments]
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(min(len(arguments), _REQUESTS_AT_ONCE)) as threads:
+    with ThreadPoolExecutor(min(len(arguments), _AT_ONCE)) as threads:
         return list(threads.map(function, arguments))
 
 

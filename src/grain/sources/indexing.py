@@ -37,10 +37,10 @@ def kept_index(file: File, kind: str, find: Callable[[], Any], folder: PathLike 
         # Of several processes that do this at once, each writes a file of its own, and the last one stays.
         with written_at_once(path) as partial, open(partial, "wb") as output:
             np.save(output, np.concatenate([header, found.ravel()]))
-        return _opened(path, file)
+        kept = _opened(path, file)
     except OSError as error:
         _warn(file, error)
-        return found
+    return found if kept is None else kept
 
 
 def _place(file: File, kind: str, folder: PathLike | None) -> Path:

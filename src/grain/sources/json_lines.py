@@ -12,7 +12,7 @@ from grain.files import PathLike
 from grain.sources.reading import Reading
 from grain.sources.sequences import SequenceDataSource, Spanned
 
-_PIECE = 16 << 20
+_PIECE = 4 << 20
 _BOM = b"\xef\xbb\xbf"
 _SPACE = 32
 """No byte of white space is greater."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-BLOCK = 512
+_BLOCK = 512
 _SEARCHED = 64 << 20
 """How far the next member is looked for where a header is damaged."""
 _FIELDS = struct.Struct("100s24x12s20xs100x6s82x155s12x")
@@ -42,22 +42,23 @@ def member_at(piece: Callable[[int, int], bytes], offset: int) -> Member | None:
     """
     name, size = "", -1
     while True:
-        header = piece(offset, offset + BLOCK)
+        header = piece(offset, offset + _BLOCK)
         if not header or (header[0] == 0 and not header.strip(b"\0")):
             return None
-        if len(header) < BLOCK:
+        if len(header) < _BLOCK:
             raise TarError(f"the archive ends within the header at byte {offset}")
         if not _is_sound(header):
             raise TarError(f"there is no tar header at byte {offset}, or it is damaged")
         own_name, own_size, kind, magic, folder = _FIELDS.unpack(header)
-        start, length = offset + BLOCK, _number(own_size)
+        start, length = offset + _BLOCK, _number(own_size)
         if kind not in _BEFORE_MEMBER:
             break
         if kind == _LONG_NAME:
             name = _text(piece(start, start + length))
         elif kind == _PAX:
             said = _pax(piece(start, start + length))
-            name, size = said.get("path", name), int(said.get("size", size))
+            name = said.get("path", name)
+            size = _decimal(said["size"]) if "size" in said else size
         offset = start + _padded(length)
     if not name:
         name = _text(own_name)
@@ -70,10 +71,10 @@ def member_at(piece: Callable[[int, int], bytes], offset: int) -> Member | None:
 def next_member(piece: Callable[[int, int], bytes], offset: int) -> int:
     """Where a member begins after the damage at `offset`, or how far was looked."""
     data = piece(offset, offset + _SEARCHED)
-    found = data.find(b"ustar", BLOCK)
+    found = data.find(b"ustar", _BLOCK)
     while found >= 0:
         place = found - 257
-        if place % BLOCK == 0 and _is_sound(data[place : place + BLOCK]):
+        if place % _BLOCK == 0 and _is_sound(data[place : place + _BLOCK]):
             return offset + place
         found = data.find(b"ustar", found + 1)
     return offset + len(data)
@@ -103,18 +104,23 @@ def _number(field: bytes) -> int:
         raise TarError(f"a header has {field!r} for the size of its member") from None
 
 
-def _pax(data: bytes) -> dict[str, Any]:
+def _pax(data: bytes) -> dict[str, str]:
     """Records of the form "length key=value", each with a line end, of which the length is that of the whole."""
     said, place = {}, 0
     while place < len(data):
-        length, _, _ = data[place:].partition(b" ")
-        if not length.isdigit() or int(length) == 0:
-            raise TarError("an extended header is damaged")
-        key, _, value = data[place + len(length) + 1 : place + int(length) - 1].partition(b"=")
-        said[key.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
-        place += int(length)
+        digits = data[place : place + 20].partition(b" ")[0]
+        length = _decimal(digits.decode("ascii", "replace"))
+        key, _, value = data[place + len(digits) + 1 : place + length - 1].partition(b"=")
+        said[_text(key)] = _text(value)
+        place += length
     return said
 
 
+def _decimal(digits: str) -> int:
+    if not digits.isdecimal() or int(digits) == 0:
+        raise TarError(f"an extended header has {digits!r} in the place of a number")
+    return int(digits)
+
+
 def _padded(size: int) -> int:
-    return -(-size // BLOCK) * BLOCK
+    return -(-size // _BLOCK) * _BLOCK

@@ -113,9 +113,9 @@ class WebDatasetDataSource(SequenceDataSource):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = pathlib.Path(folder, "cat.txt").write_text("A cat."), pathlib.Path(folder, "cat.cls").write_text("3")
     ...     with tarfile.open(f"{folder}/shard.tar", "w") as shard:
-    ...         shard.add(f"{folder}/cat.txt", "cat.txt"), shard.add(f"{folder}/cat.cls", "cat.cls")
+    ...         shard.add(f"{folder}/cat.txt", "cat.txt")
+    ...         shard.add(f"{folder}/cat.cls", "cat.cls")
     ...     WebDatasetDataSource(f"{folder}/*.tar", decode=True, index_folder=folder)[0]
-    (None, None)
     {'__key__': 'cat', 'txt': 'A cat.', 'cls': 3}
     """
 

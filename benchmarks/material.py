@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import io
 import os
-import time
+from collections.abc import Callable
 from pathlib import Path
+import tarfile
+import tempfile
+import time
 from typing import Any
 
 import numpy as np
@@ -123,16 +126,49 @@ def decode_and_crop(file: bytes) -> np.ndarray[Any, Any]:
 
 
 def kilobytes() -> str:
-    """An ArrayRecord file of 50,000 records of 1,000 bytes, made for random access, and kept for the next run."""
-    path = Path(__file__).resolve().parents[1] / ".bench" / "kilobytes.arrayrecord"
-    if not path.exists():
-        from array_record.python.array_record_module import ArrayRecordWriter
+    """An ArrayRecord file of 50,000 records of 1,000 bytes, made for random access."""
+    return _made("kilobytes.arrayrecord", _write_kilobytes)
 
-        path.parent.mkdir(exist_ok=True)
-        partial = f"{path}.{os.getpid()}"
-        writer, rng = ArrayRecordWriter(partial, "group_size:1"), np.random.default_rng(SEED)
-        for _ in range(50_000):
-            writer.write(rng.bytes(1_000))
-        writer.close()
-        os.replace(partial, path)
-    return str(path)
+
+def _write_kilobytes(path: str) -> None:
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    writer, rng = ArrayRecordWriter(path, "group_size:1"), np.random.default_rng(SEED)
+    for _ in range(50_000):
+        writer.write(rng.bytes(1_000))
+    writer.close()
+
+
+def webdataset_shard(file_bytes: int) -> str:
+    """A shard of 50 MB or less, made on first use: samples of a file of that size and a label."""
+    return _made(f"shard-{file_bytes}.tar", lambda path: _write_shard(path, file_bytes))
+
+
+def _write_shard(path: str, file_bytes: int) -> None:
+    rng = np.random.default_rng(SEED)
+    with tarfile.open(path, "w") as shard:
+        for number in range(min(10_000, 50_000_000 // file_bytes)):
+            for field, content in (("jpg", rng.bytes(file_bytes)), ("cls", b"%d" % (number % 10))):
+                member = tarfile.TarInfo(f"{number:06}.{field}")
+                member.size = len(content)
+                shard.addfile(member, io.BytesIO(content))
+
+
+def json_lines(count: int) -> str:
+    """A file of short records, made on first use."""
+    return _made(f"lines-{count}.jsonl", lambda path: _write_lines(path, count))
+
+
+def _write_lines(path: str, count: int) -> None:
+    with open(path, "w") as file:
+        file.writelines(f'{{"value": {number}, "label": {number % 10}}}\n' for number in range(count))
+
+
+def _made(name: str, write: Callable[[str], None]) -> str:
+    folder = os.path.join(tempfile.gettempdir(), "grain-benchmarks")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        write(f"{path}.partial")
+        os.replace(f"{path}.partial", path)
+    return path

@@ -14,6 +14,7 @@ CONTESTANTS = {
     "ours": ("ours", "pipelines"),
     "grain": ("grain", "pipelines"),
     "torch": ("torch", "torch_loaders"),
+    "webdataset": ("webdataset", "webdataset_loaders"),
     "floor": ("ours", "by_hand"),
 }
 
@@ -119,4 +120,14 @@ WORKLOADS = [
     Workload("loader_mp", "loader", (2,), batch=64, seconds=2, at_least={"grain": 20, "torch": 1}),
     Workload("loader_random", "loader_random", batch=64, seconds=1, at_least={"grain": 10}),
     Workload("blocking", "blocking", seconds=1, at_least={"grain": None}),
+    Workload("webdataset_1k", "shard", (1_000,), seconds=1, at_least={"webdataset": 1}),
+    Workload("webdataset_100k", "shard", (100_000,), seconds=1, at_least={"webdataset": 1}),
+    Workload(
+        "json_lines_reopen",
+        "open_lines",
+        (1_000_000,),
+        unit="ms",
+        at_least={"1,000 lines": 1 / 2},
+        variants={"1,000 lines": (1_000,)},
+    ),
 ]

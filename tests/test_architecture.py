@@ -21,7 +21,7 @@ LAYERS = [
     "dataset checking",
     "iter_dataset",
     "map_dataset",
-    "loader_states elastic tuning file_datasets writing",
+    "loader_states elastic tuning file_datasets tfrecord_iterator writing",
     "data_loader",
     "experimental multiprocessing",
     "__init__",

@@ -7,7 +7,17 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from grain.files import File, local_copy, paths_of, written_at_once
+from grain.files import (
+    File,
+    files_of,
+    local_copy,
+    opened,
+    paths_below,
+    paths_of,
+    read_ranges,
+    read_whole,
+    written_at_once,
+)
 
 
 @pytest.fixture(params=["here", "far away"])
@@ -46,8 +56,10 @@ def test_ranges_that_lie_close_together_are_read_at_once(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_bytes(bytes(100_000))
     file, reads = File(path), []
-    read = File.read
-    monkeypatch.setattr(File, "read", lambda self, start, stop: reads.append((start, stop)) or read(self, start, stop))
+    read = os.pread
+    monkeypatch.setattr(
+        os, "pread", lambda number, size, start: reads.append((start, start + size)) or read(number, size, start)
+    )
     file.read_many([(50_000, 50_010), (0, 10), (20, 30), (10, 20)])
     assert reads == [(0, 30), (50_000, 50_010)]
 
@@ -81,6 +93,38 @@ def test_a_file_that_was_changed_or_shrinks_is_noticed(tmp_path):
     os.truncate(path, 10)
     with pytest.raises(ValueError, match=r"file' ends before byte 900: it had 900 bytes"):
         file.read(5, 900)
+
+
+@pytest.fixture
+def _unprivileged():
+    """Root may read everything: then be somebody else."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    yield
+    os.seteuid(0)
+
+
+@pytest.mark.usefixtures("_unprivileged")
+@pytest.mark.parametrize(
+    "read", [lambda path: File(path).read(0, 1), lambda path: opened(path), lambda path: read_whole([path])]
+)
+def test_a_file_that_may_not_be_read(read):
+    with pytest.raises(PermissionError, match="/etc/shadow"):
+        read("/etc/shadow")
+
+
+def test_a_batch_of_ranges_of_several_files(folder):
+    first, second = files_of([f"{folder}/a.txt", f"{folder}/c.bin"])
+    content = bytes(range(256)) * 1000
+    ranges = [(second, 7, 9), (first, 100, 300), (second, 200_000, 200_004), (first, 0, 0), (second, 8, 20)]
+    assert read_ranges(ranges) == [content[start:stop] for _, start, stop in ranges]
+    assert read_whole([f"{folder}/a.txt", f"{folder}/b.txt"]) == [content, content]
+
+
+def test_all_files_below_a_folder(folder):
+    assert sorted(paths_below(folder)) == ["a.txt", "b.txt", "c.bin"]
 
 
 def test_many_files_do_not_stay_open(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 import grain
 import grain.python
+from grain.tfrecord_iterator import _TFRecordDatasetIterator, _TFRecordReader
 
 CHECKPOINT = {
     f"{prefix}Checkpoint{name}" for prefix in ("", "Grain", "PyGrain") for name in ("Handler", "Save", "Restore")
@@ -24,6 +25,7 @@ EXPERIMENTAL = {
     "FlatMapTransform",
     "GeneratorIterDataset",
     "InterleaveIterDataset",
+    "JsonLinesIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
     "PerformanceConfig",
@@ -32,8 +34,10 @@ EXPERIMENTAL = {
     "RngPool",
     "ShapeDtypeStruct",
     "ShapeDtypeStructProtocol",
+    "TFRecordIterDataset",
     "ThreadPrefetchDatasetIterator",
     "ThreadPrefetchIterDataset",
+    "WebDatasetIterDataset",
     "WindowShuffleIterDataset",
     "WindowShuffleMapDataset",
     "WithOptionsIterDataset",
@@ -75,10 +79,15 @@ SHARDING = {"NoSharding", "ShardByJaxProcess", "ShardOptions"}
 SOURCES = {
     "ArrayRecordDataSource",
     "ColumnarDataSource",
+    "ImageFolderDataSource",
     "InMemoryDataSource",
+    "JsonLinesDataSource",
     "RandomAccessDataSource",
     "RangeDataSource",
     "SharedMemoryDataSource",
+    "TFRecordDataSource",
+    "WebDatasetDataSource",
+    "open_source",
     "write",
 }
 SUBMODULES = {
@@ -180,6 +189,8 @@ PRIVATE = {
     "grain._src.python.dataset.dataset.DatasetIterator": grain.DatasetIterator,
     "grain._src.python.dataset.dataset.IterDataset": grain.IterDataset,
     "grain._src.python.dataset.dataset.MapDataset": grain.MapDataset,
+    "grain._src.python.dataset.sources.tfrecord_dataset._TFRecordDatasetIterator": _TFRecordDatasetIterator,
+    "grain._src.python.dataset.sources.tfrecord_dataset._TFRecordReader": _TFRecordReader,
     "grain._src.python.dataset.transformations.source.SourceMapDataset": type(grain.MapDataset.source([1])),
     "grain._src.python.ipc.shared_memory_array.SharedMemoryArrayMetadata": grain.SharedMemoryArrayMetadata,
     "grain._src.python.shared_memory_array.SharedMemoryArrayMetadata": grain.SharedMemoryArrayMetadata,

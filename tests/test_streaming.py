@@ -3,23 +3,13 @@
 import json
 
 import pytest
+from making import elements_and_errors
 from pipelines_files import Numbers, count_from, count_to_ten
 
 from grain import GeneratorIterDataset, MultiprocessingOptions
 from grain.iter_dataset import NodeIterDataset
 from grain.ops.sharding import sharded
 from grain.ops.streaming import streamed
-
-
-def elements_and_errors(dataset):
-    iterator, found = iter(dataset), []
-    while True:
-        try:
-            found.append(next(iterator))
-        except StopIteration:
-            return found
-        except ValueError as error:
-            found.append(str(error))
 
 
 def parts(sources, count):

@@ -26,6 +26,8 @@ ALIASES = [
     ("AXLearn, datarax", "core.sharding", "even_split", "grain.sharding"),
     ("datarax", "core.sharding", "ShardOptions", "grain.sharding"),
     ("Kauldron", "core.constants", "*", "grain.constants"),
+    ("MaxText", "python.dataset.sources.tfrecord_dataset", "_TFRecordReader", "grain.tfrecord_iterator"),
+    ("MaxText", "python.dataset.sources.tfrecord_dataset", "_TFRecordDatasetIterator", "grain.tfrecord_iterator"),
     ("Orbax, in its checkpoints", "python.checkpoint.handler", "CheckpointHandler", "grain.checkpoint"),
 ]
 

@@ -11,7 +11,12 @@ from typing import Any
 from grain.checking import assert_equal_output_after_checkpoint
 from grain.dataset import apply_transformations, get_element_spec
 from grain.elastic import ElasticIterator
-from grain.file_datasets import GeneratorIterDataset
+from grain.file_datasets import (
+    GeneratorIterDataset,
+    JsonLinesIterDataset,
+    TFRecordIterDataset,
+    WebDatasetIterDataset,
+)
 from grain.graph.node import Context, WorkerContext
 from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
 from grain.iter_dataset import NodeIterDataset
@@ -49,6 +54,7 @@ __all__ = [
     "FlatMapTransform",
     "GeneratorIterDataset",
     "InterleaveIterDataset",
+    "JsonLinesIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
     "PerformanceConfig",
@@ -57,8 +63,10 @@ __all__ = [
     "RngPool",
     "ShapeDtypeStruct",
     "ShapeDtypeStructProtocol",
+    "TFRecordIterDataset",
     "ThreadPrefetchDatasetIterator",
     "ThreadPrefetchIterDataset",
+    "WebDatasetIterDataset",
     "WindowShuffleIterDataset",
     "WindowShuffleMapDataset",
     "WithOptionsIterDataset",

@@ -10,15 +10,20 @@ import functools
 import glob
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, TypeAlias, TypeVar
 
+S = TypeVar("S")
+T = TypeVar("T")
 PathLike: TypeAlias = str | bytes | os.PathLike[str]
 
 _GAP = {True: 64 * 1024, False: 4 * 1024}
 """How many bytes that nobody asked for are read along, far away and here, to save a request."""
 _OPEN_FILES = 128
+_AT_ONCE = 16
+_VERSIONS = ("ETag", "etag", "generation", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
+"""What file systems call that by which one version of a file differs from the next, the most exact first."""
 
 
 def paths_of(paths: PathLike | Sequence[PathLike]) -> tuple[str, ...]:
@@ -45,12 +50,52 @@ def _expanded(path: PathLike) -> tuple[str, ...]:
         return (text,)
     if is_remote(text):
         system, plain = _system_of(text)
+        system.invalidate_cache()  # or files that are newer than an earlier listing would not be found
         found = [system.unstrip_protocol(match) for match in system.glob(plain)]
     else:
         found = glob.glob(text, recursive=True)
     if not found:
         raise FileNotFoundError(f"No file matches {text!r}{'' if is_remote(text) else f' in {os.getcwd()!r}'}.")
     return tuple(sorted(found))
+
+
+def files_of(paths: PathLike | Sequence[PathLike]) -> tuple[File, ...]:
+    """All files that are meant, as `File` objects; those far away are asked about at the same time."""
+    return tuple(for_each(File, paths_of(paths)))
+
+
+def for_each(function: Callable[[S], T], arguments: Sequence[S]) -> list[T]:
+    """What `function` returns for each of `arguments`, several of which are worked on at once."""
+    if len(arguments) < 2:
+        return [function(argument) for argument in arguments]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(arguments), _AT_ONCE)) as threads:
+        return list(threads.map(function, arguments))
+
+
+def paths_below(folder: str) -> list[str]:
+    """All files in a folder and its sub-folders, by their paths from there, with slashes."""
+    if is_remote(folder):
+        system, plain = _system_of(folder)
+        system.invalidate_cache()
+        root = plain.rstrip("/")
+        return [found.removeprefix(f"{root}/") for found in system.find(root)]
+    if not os.path.isdir(folder):
+        raise NotADirectoryError(f"Expected a folder, got {folder!r}, which is {_instead_of_a_folder(folder)}.")
+    found = []
+    for place, _, names in os.walk(folder, onerror=_raised, followlinks=True):
+        above = os.path.relpath(place, folder).replace(os.sep, "/")
+        found += names if above == "." else [f"{above}/{name}" for name in names]
+    return found
+
+
+def _instead_of_a_folder(path: str) -> str:
+    return "a file" if os.path.exists(path) else "not there"
+
+
+def _raised(error: OSError) -> None:
+    raise error
 
 
 def is_remote(path: str) -> bool:
@@ -76,63 +121,133 @@ class File:
             information = system.info(plain)
             if information.get("size") is None:
                 raise ValueError(f"The size of {self.path!r} is not known: its server does not support ranged reads.")
-            self.size, self.stamp = int(information["size"]), str(system.ukey(plain))
+            self.size = int(information["size"])
+            version = next((information[key] for key in _VERSIONS if information.get(key) is not None), None)
+            self.stamp = f"{self.size}-{system.ukey(plain) if version is None else version}"
         else:
             self.size, self.stamp = _size_and_stamp(os.stat(self.path))
 
     def open(self) -> IO[bytes]:
         """The file, to be read from its start."""
-        if is_remote(self.path):
-            system, plain = _system_of(self.path)
-            return system.open(plain, "rb")  # type: ignore[no-any-return]
-        return open(self.path, "rb")
+        return opened(self.path)
 
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` to `stop`."""
-        if is_remote(self.path):
-            system, plain = _system_of(self.path)
-            data: bytes = system.cat_file(plain, start=start, end=stop) if stop > start else b""
-        else:
-            descriptor = _descriptor(self.path, self.stamp)
-            data = os.pread(descriptor.number, stop - start, start)
-            while len(data) < stop - start:  # the system may give less than was asked for
-                more = os.pread(descriptor.number, stop - start - len(data), start + len(data))
-                if not more:
-                    break
-                data += more
-        if len(data) != stop - start:
-            raise ValueError(
-                f"{self.path!r} ends before byte {stop}: it had {self.size} bytes when it was opened, and must not be "
-                "changed while it is read."
-            )
-        return data
+        return read_ranges([(self, start, stop)])[0]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each of `ranges`; those that lie close together are read at once."""
-        found: list[bytes] = [b""] * len(ranges)
-        for start, stop, members in _merged(ranges, _GAP[is_remote(self.path)]):
-            data = self.read(start, stop)
-            for member in members:
-                first, last = ranges[member]
-                found[member] = data[first - start : last - start]
-        return found
+        return read_ranges([(self, start, stop) for start, stop in ranges])
 
     def __repr__(self) -> str:
         return f"File({self.path!r})"
 
 
-def _merged(ranges: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int, list[int]]]:
+def opened(path: str) -> IO[bytes]:
+    """The file at `path`, here or far away, to be read from its start."""
+    if is_remote(path):
+        system, plain = _system_of(path)
+        return system.open(plain, "rb")  # type: ignore[no-any-return]
+    return open(path, "rb")
+
+
+Range: TypeAlias = tuple[File, int, int]
+"""A file, where to start in it, and where to stop."""
+
+
+def read_ranges(ranges: Sequence[Range]) -> list[bytes]:
+    """The bytes of each range. Those that lie close together are read at once, and far away all at the same time."""
+    if len(ranges) == 1 and not is_remote(ranges[0][0].path):
+        return [_read_here(ranges[0])]
+    merged = _merged(ranges)
+    here = [place for place, (wanted, _) in enumerate(merged) if not is_remote(wanted[0].path)]
+    far = [place for place, (wanted, _) in enumerate(merged) if is_remote(wanted[0].path)]
+    pieces = dict(zip(far, _read_far([merged[place][0] for place in far]), strict=True))
+    pieces.update((place, _read_here(merged[place][0])) for place in here)
+    found: list[bytes] = [b""] * len(ranges)
+    for place, ((_, first, _), members) in enumerate(merged):
+        piece = pieces[place]
+        for member in members:
+            _, start, stop = ranges[member]
+            found[member] = piece[start - first : stop - first]
+    return found
+
+
+def _merged(ranges: Sequence[Range]) -> list[tuple[Range, list[int]]]:
     """Few larger ranges that hold all of `ranges`, each with the places of those that it holds."""
-    merged: list[tuple[int, int, list[int]]] = []
-    for place in sorted(range(len(ranges)), key=ranges.__getitem__):
-        start, stop = ranges[place]
-        if merged and start <= merged[-1][1] + gap:
-            first, last, members = merged[-1]
-            members.append(place)
-            merged[-1] = first, max(last, stop), members
-        else:
-            merged.append((start, stop, [place]))
+    merged: list[tuple[Range, list[int]]] = []
+    for place in sorted(range(len(ranges)), key=lambda place: (ranges[place][0].path, *ranges[place][1:])):
+        file, start, stop = ranges[place]
+        if merged:
+            (held, first, last), members = merged[-1]
+            if held is file and start <= last + _GAP[is_remote(file.path)]:
+                members.append(place)
+                merged[-1] = (file, first, max(last, stop)), members
+                continue
+        merged.append(((file, start, stop), [place]))
     return merged
+
+
+def _read_here(wanted: Range) -> bytes:
+    file, start, stop = wanted
+    descriptor = _descriptor(file.path, file.stamp)
+    data = os.pread(descriptor.number, stop - start, start)
+    while len(data) < stop - start:  # the system may give less than was asked for
+        more = os.pread(descriptor.number, stop - start - len(data), start + len(data))
+        if not more:
+            break
+        data += more
+    return _checked(wanted, data)
+
+
+def _read_far(ranges: Sequence[Range]) -> list[bytes]:
+    """One request for each range, all ranges of a file system at once."""
+    found: list[bytes] = [b""] * len(ranges)
+    systems: dict[int, tuple[Any, list[tuple[int, str]]]] = {}
+    for place, (file, start, stop) in enumerate(ranges):
+        if stop > start:  # an empty range cannot be asked for
+            system, plain = _system_of(file.path)
+            systems.setdefault(id(system), (system, []))[1].append((place, plain))
+    for system, places in systems.values():
+        starts, stops = zip(*(ranges[place][1:] for place, _ in places), strict=True)
+        pieces = system.cat_ranges([plain for _, plain in places], list(starts), list(stops), on_error="return")
+        for (place, _), piece in zip(places, pieces, strict=True):
+            if isinstance(piece, BaseException):
+                raise _refusal(ranges[place], piece)
+            found[place] = _checked(ranges[place], piece)
+    return found
+
+
+def _refusal(wanted: Range, error: BaseException) -> BaseException:
+    """What a file system says, as an error that names the file."""
+    file, start, stop = wanted
+    message = f"Bytes {start} to {stop} of {file.path!r} cannot be read: {error}"
+    refusal = type(error)(message) if type(error) in (FileNotFoundError, PermissionError) else OSError(message)
+    refusal.__cause__ = error
+    return refusal
+
+
+def _checked(wanted: Range, data: bytes) -> bytes:
+    file, start, stop = wanted
+    if len(data) != stop - start:
+        raise ValueError(
+            f"{file.path!r} ends before byte {stop}: it had {file.size} bytes when it was opened, and must not be "
+            "changed while it is read."
+        )
+    return data
+
+
+def read_whole(paths: Sequence[str]) -> list[bytes]:
+    """All bytes of each file; those far away are fetched at the same time."""
+    return for_each(_whole, paths) if any(map(is_remote, paths)) else [_whole(path) for path in paths]
+
+
+def _whole(path: str) -> bytes:
+    if is_remote(path):
+        system, plain = _system_of(path)
+        return system.cat_file(plain)  # type: ignore[no-any-return]
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def local_copy(path: str) -> str:
@@ -154,9 +269,9 @@ def written_at_once(path: PathLike) -> Any:
     """A path to write to, which becomes `path` at the end, or is removed where that was not reached."""
     final = os.fsdecode(path)
     if is_remote(final):
-        partial = str(cache_folder() / f"{hashlib.sha1(final.encode()).hexdigest()}.{os.getpid()}.partial")
+        partial = str(cache_folder() / f"{hashlib.sha1(final.encode()).hexdigest()}.{os.urandom(6).hex()}.partial")
     else:
-        partial = f"{final}.{os.getpid()}.partial"
+        partial = f"{final}.{os.urandom(6).hex()}.partial"
         os.makedirs(os.path.dirname(os.path.abspath(final)), exist_ok=True)
     try:
         yield partial

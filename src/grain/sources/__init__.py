@@ -18,6 +18,11 @@ __all__ = [
 FOUND_LATER = found_in(
     {
         "grain.sources.array_record": ["ArrayRecordDataSource"],
+        "grain.sources.detection": ["open_source"],
+        "grain.sources.image_folder": ["ImageFolderDataSource"],
+        "grain.sources.json_lines": ["JsonLinesDataSource"],
+        "grain.sources.tfrecord": ["TFRecordDataSource"],
+        "grain.sources.webdataset": ["WebDatasetDataSource"],
         "grain.writing.jobs": ["write"],
     }
 )

@@ -10,39 +10,74 @@ from typing import Any
 
 import numpy as np
 
-from grain.files import File, PathLike, cache_folder, written_at_once
+from grain.files import File, PathLike, cache_folder, is_remote, written_at_once
 
-_VERSION = 1
+_VERSION = 2
+_HEADER = 3
+"""How many numbers come before those of the index: which version of the file it is of, its length and its width."""
 
 
 def kept_index(file: File, kind: str, find: Callable[[], Any], folder: PathLike | None = None) -> Any:
     """The array of int64 that `find` gives for `file`, or gave when the file was last opened as it is now.
 
     It is mapped into memory, so opening it takes the same time for any number of records. It is kept in `folder`, or in
-    the cache folder.
+    the cache folder; where nothing can be written there, it is an array in memory.
     """
-    where = cache_folder() if folder is None else Path(os.fsdecode(folder))
-    name = file.path.rpartition("/")[2]
-    place = hashlib.sha1(os.path.abspath(file.path).encode()).hexdigest()[:16]
-    path = where / f"{name}-{place}.{kind}.npy"
-    stamp = _number(file.stamp)
-    if path.exists():
-        kept = np.load(path, mmap_mode="r")
-        if kept[0] == stamp:
-            return _rows(kept)
+    try:
+        path = _place(file, kind, folder)
+        kept = _opened(path, file)
+    except OSError as error:
+        _warn(file, error)
+        return np.asarray(find(), np.int64)
+    if kept is not None:
+        return kept
     found = np.asarray(find(), np.int64)
-    header = np.array([stamp, 0 if found.ndim == 1 else found.shape[1]], np.int64)
-    where.mkdir(parents=True, exist_ok=True)
-    with written_at_once(path) as partial, open(partial, "wb") as output:
-        np.save(output, np.concatenate([header, found.ravel()]))
-    return found
+    header = np.array([_number(file.stamp), found.size, 0 if found.ndim == 1 else found.shape[1]], np.int64)
+    try:
+        # Of several processes that do this at once, each writes a file of its own, and the last one stays.
+        with written_at_once(path) as partial, open(partial, "wb") as output:
+            np.save(output, np.concatenate([header, found.ravel()]))
+        kept = _opened(path, file)
+    except OSError as error:
+        _warn(file, error)
+    return found if kept is None else kept
 
 
-def _rows(kept: Any) -> Any:
-    """What was saved: numbers, or rows of them."""
-    return kept[2:].reshape(-1, kept[1]) if kept[1] else kept[2:]
+def _place(file: File, kind: str, folder: PathLike | None) -> Path:
+    if folder is None:
+        where = cache_folder()
+    else:
+        where = Path(os.fsdecode(folder))
+        where.mkdir(parents=True, exist_ok=True)
+    path = file.path if is_remote(file.path) else os.path.abspath(file.path)
+    name = path.rpartition("/")[2]
+    return where / f"{name}-{hashlib.sha1(path.encode()).hexdigest()[:16]}.{kind}.npy"
+
+
+def _opened(path: Path, file: File) -> Any:
+    """The numbers, or rows of them, that are kept at `path`, unless they are of another version or damaged."""
+    try:
+        kept = np.load(path, mmap_mode="r")
+    except (FileNotFoundError, ValueError, EOFError):  # none there, or not all of it
+        return None
+    if kept.dtype != np.int64 or kept.ndim != 1 or len(kept) < _HEADER:
+        return None
+    stamp, size, width = kept[:_HEADER].tolist()
+    if stamp != _number(file.stamp) or size != len(kept) - _HEADER:
+        return None
+    return kept[_HEADER:].reshape(-1, width) if width else kept[_HEADER:]
 
 
 def _number(stamp: str) -> int:
     """A number that stands for a version of a file, and of this layout."""
     return int.from_bytes(hashlib.sha1(f"{_VERSION}\n{stamp}".encode()).digest()[:8], "little", signed=True)
+
+
+def _warn(file: File, error: OSError) -> None:
+    import warnings
+
+    warnings.warn(
+        f"The index of {file.path!r} cannot be kept ({error}), and will be made again the next time. "
+        "Set GRAIN_CACHE to a folder that can be written to.",
+        stacklevel=2,
+    )

@@ -1,0 +1,99 @@
+"""JSON lines: one value in each line of a text file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from grain.files import PathLike
+from grain.sources.reading import Reading
+from grain.sources.sequences import SequenceDataSource, Spanned
+
+_PIECE = 4 << 20
+_BOM = b"\xef\xbb\xbf"
+_SPACE = 32
+"""No byte of white space is greater."""
+
+
+class JsonLinesFormat(Spanned):
+    """Lines of UTF-8, of which blank ones do not count."""
+
+    name = "JsonLines"
+
+    def spans(self, reading: Reading, offset: int) -> Iterator[tuple[int, int]]:
+        """One for each line that is not blank."""
+        while True:
+            end = reading.find(b"\n", offset)
+            line = reading.piece(offset, end if end >= 0 else reading.end)
+            stop = offset + len(line) + (end >= 0)
+            if line.strip():
+                yield offset, stop
+            if end < 0:
+                return
+            offset = stop
+
+    def offsets(self, reading: Reading) -> Any:
+        """Where lines begin that are not blank, many at once."""
+        found, start, tail = [], 0, b""
+        while True:
+            more = reading.piece(start + len(tail), start + 2 * len(tail) + _PIECE)
+            data = tail + more
+            cut = data.rfind(b"\n") + 1 if more else len(data)
+            found.append(_line_starts(data[:cut]) + start)
+            start, tail = start + cut, data[cut:]
+            if not more:
+                return np.concatenate([*found, [start]])
+
+    def record(self, data: bytes, path: str, offset: int) -> Any:
+        """The value of a line."""
+        try:
+            return json.loads(str(data.removeprefix(_BOM) if offset == 0 else data, "utf-8"))
+        except ValueError as error:
+            shown = data.strip()
+            raise ValueError(
+                f"Line {_line_number(path, offset)} of {path!r} is not valid JSON: {error}. It reads "
+                f"{shown[:80]!r}{'...' if len(shown) > 80 else ''}."
+            ) from None
+
+
+def _line_starts(data: bytes) -> Any:
+    """Where lines begin that are not blank."""
+    letters = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(letters == ord("\n")) + 1
+    if data and not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    starts = np.concatenate([[0], ends[:-1]])[: len(ends)]
+    is_filled = letters[starts] > _SPACE
+    for line in np.flatnonzero(~is_filled).tolist():  # few, as most lines begin with a brace
+        is_filled[line] = bool(data[starts[line] : ends[line]].strip())
+    return starts[is_filled].astype(np.int64)
+
+
+def _line_number(path: str, offset: int) -> int:
+    """The number of the line at `offset`, as editors count: from one, with blank lines."""
+    with Reading.of(path) as reading:
+        return 1 + sum(
+            reading.piece(start, min(start + _PIECE, offset)).count(b"\n") for start in range(0, offset, _PIECE)
+        )
+
+
+class JsonLinesDataSource(SequenceDataSource):
+    """The values of JSON lines files, one for each line that is not blank.
+
+    Where lines begin is found when a file is first opened, and kept in `index_folder`, or in the cache folder
+    (`$GRAIN_CACHE`), until the file changes. Paths may be globs and URLs.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "two.jsonl")
+    ...     _ = path.write_text('{"text": "one"}\\n{"text": "two"}\\n')
+    ...     source = JsonLinesDataSource(path, index_folder=folder)
+    ...     len(source), source[1]
+    (2, {'text': 'two'})
+    """
+
+    def __init__(self, paths: PathLike | Sequence[PathLike], *, index_folder: PathLike | None = None) -> None:
+        super().__init__(paths, JsonLinesFormat(), index_folder)

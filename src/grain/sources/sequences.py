@@ -1,0 +1,180 @@
+"""Files of records that lie one after the other, by index and as streams.
+
+A format says where records lie (`spans`) and what the bytes of one hold (`record`); all else is here. What is damaged
+has a span too, and its error comes from `record`: so it is met where it lies, and what comes after it is read.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import operator
+import os
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, SupportsIndex
+
+import numpy as np
+
+from grain.fields import Fields, Frozen
+from grain.files import File, PathLike, Range, files_of, for_each, read_ranges
+from grain.sources.indexing import kept_index
+from grain.sources.reading import Reading, is_gzip
+
+_OPEN_INDEXES = 64
+
+
+class Format(Hashable, Protocol):
+    """How records lie in a file; it is pickled with the sources that read such files."""
+
+    name: str
+    """Of the format: in errors, in the names of its indexes and of its classes."""
+
+    def is_compressed(self, start: bytes) -> bool:
+        """Whether a file that begins with these bytes is compressed."""
+
+    def spans(self, reading: Reading, offset: int) -> Iterator[tuple[int, int]]:
+        """Where the records from `offset` on start and stop."""
+
+    def offsets(self, reading: Reading) -> Any:
+        """Where every record starts, and at the end where the last one stops, perhaps beyond the end of the file."""
+
+    def record(self, data: bytes, path: str, offset: int) -> Any:
+        """What the bytes of a span hold. After those of the record there may be some that belong to none."""
+
+
+class Spanned(Frozen):
+    """A format whose files are indexed by going through them."""
+
+    is_compressed = staticmethod(is_gzip)
+
+    def offsets(self: Any, reading: Reading) -> Any:
+        """All spans as one array."""
+        return offsets_of(self.spans(reading, 0))
+
+
+def offsets_of(spans: Iterable[tuple[int, int]]) -> Any:
+    """Where each span starts, and at the end where the last one stops."""
+    starts, end = [], 0
+    for start, stop in spans:
+        starts.append(start)
+        end = stop
+    return np.array([*starts, end], np.int64)
+
+
+class SequenceDataSource:
+    """The records of files by index. Where they lie is found once for each file, and kept."""
+
+    def __init__(self, paths: PathLike | Sequence[PathLike], format: Format, index_folder: PathLike | None) -> None:
+        self._format, self._folder = format, None if index_folder is None else os.fsdecode(index_folder)
+        self._files = files_of(paths)
+        found = for_each(self._count_and_index, self._files)
+        # What could not be kept is held here, and goes to workers with the source.
+        self._held = {number: index for number, (_, index) in enumerate(found) if index is not None}
+        self._ends = np.cumsum([count for count, _ in found])
+
+    def _count_and_index(self, file: File) -> tuple[int, Any]:
+        """How many records a file has and, where that cannot be mapped into memory, where they are."""
+        index = _index(file, self._format, self._folder)
+        return len(index) - 1, None if isinstance(index, np.memmap) else index
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def __getitem__(self, record_key: SupportsIndex) -> Any:
+        return self.__getitems__([operator.index(record_key)])[0]
+
+    def __getitems__(self, record_keys: Sequence[int]) -> list[Any]:
+        ranges = self._ranges(record_keys)
+        found = zip(record_keys, ranges, read_ranges(ranges), strict=True)
+        return [self._record(key, file.path, start, data) for key, (file, start, _), data in found]
+
+    def _ranges(self, record_keys: Sequence[int]) -> list[Range]:
+        """Where the records are."""
+        keys, count = np.asarray(record_keys, np.int64), len(self)
+        for key in keys[(keys < -count) | (keys >= count)].tolist():
+            raise IndexError(f"Index {key} out of range for {count} records.")
+        keys = np.where(keys < 0, keys + count, keys)
+        numbers = self._ends.searchsorted(keys, "right")
+        ranges: list[Any] = [None] * len(keys)
+        for number in np.unique(numbers).tolist():
+            members = np.flatnonzero(numbers == number)
+            rows = keys[members] - (self._ends[number - 1] if number else 0)
+            file, index = self._files[number], self._index(number)
+            starts, stops = index[rows].tolist(), index[rows + 1].tolist()
+            for member, start, stop in zip(members.tolist(), starts, stops, strict=True):
+                ranges[member] = file, start, stop
+        return ranges
+
+    def _index(self, number: int) -> Any:
+        held = self._held.get(number)
+        return _mapped(self._files[number], self._format, self._folder) if held is None else held
+
+    def _record(self, key: int, path: str, start: int, data: bytes) -> Any:
+        try:
+            return self._format.record(data, path, start)
+        except Exception as error:
+            error.add_note(f"Raised by reading record {key} of {self!r}.")
+            raise
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({described([file.path for file in self._files])})"
+
+
+def described(paths: Sequence[str]) -> str:
+    """A text for some paths that is short, and another one for other paths.
+
+    >>> described(["a.jsonl"]), described(["a.jsonl", "b.jsonl"])
+    ("'a.jsonl'", '2 files, hash_of_paths=cedc1e46a18425c8bcb2676b2539ae2268fc0776')
+    """
+    if len(paths) == 1:
+        return repr(paths[0])
+    return f"{len(paths)} files, hash_of_paths={hashlib.sha1(chr(0).join(paths).encode()).hexdigest()}"
+
+
+def _index(file: File, format: Format, folder: str | None) -> Any:
+    return kept_index(file, format.name.lower(), lambda: _offsets(file, format), folder)
+
+
+# Each one that is mapped into memory takes a file descriptor, of which there may be few.
+@functools.lru_cache(_OPEN_INDEXES)
+def _mapped(file: File, format: Format, folder: str | None) -> Any:
+    return _index(file, format, folder).view(np.ndarray)
+
+
+def _offsets(file: File, format: Format) -> Any:
+    with Reading.of(file.path, format.is_compressed) as reading:
+        if reading.is_compressed:
+            raise ValueError(
+                f"{file.path!r} is compressed, so its records cannot be read by index. Unpack it, or read it as a "
+                f"stream with {format.name}IterDataset."
+            )
+        return np.minimum(format.offsets(reading), file.size)
+
+
+class SequenceStream(Frozen):
+    """The records of one file, from its start to its end."""
+
+    path: str
+    format: Any
+
+    class State(Fields):
+        reader_offset: int = 0
+
+    def read(self, state: Any) -> Iterator[Any]:
+        with Reading.of(self.path, self.format.is_compressed) as reading:
+            yield from records_from(reading, self.format, state)
+
+    def __str__(self) -> str:
+        return repr(self.path)
+
+
+def records_from(reading: Reading, format: Format, state: Any) -> Iterator[Any]:
+    """The records from `state` on; whenever it yields or raises, `state` tells how to go on."""
+    for start, stop in format.spans(reading, state.reader_offset):
+        data = reading.piece(start, stop)
+        state.reader_offset = start + len(data)
+        yield format.record(data, reading.path, start)
+    if reading.damage is not None and state.reader_offset <= reading.damage[0]:
+        end, reason = reading.damage
+        state.reader_offset = end + 1  # so that it is said once
+        raise ValueError(f"{reading.path!r} is compressed, and damaged after byte {end} of what it holds: {reason}.")

@@ -11,7 +11,7 @@ from typing import Any
 from grain.checking import assert_equal_output_after_checkpoint
 from grain.dataset import apply_transformations, get_element_spec
 from grain.elastic import ElasticIterator
-from grain.file_datasets import GeneratorIterDataset
+from grain.file_datasets import GeneratorIterDataset, ParquetIterDataset
 from grain.graph.node import Context, WorkerContext
 from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
 from grain.iter_dataset import NodeIterDataset
@@ -51,6 +51,7 @@ __all__ = [
     "InterleaveIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
+    "ParquetIterDataset",
     "PerformanceConfig",
     "RebatchIterDataset",
     "RepeatIterDataset",

@@ -87,6 +87,11 @@ class File:
             return system.open(plain, "rb")  # type: ignore[no-any-return]
         return open(self.path, "rb")
 
+    def check(self) -> None:
+        """Raise an error if the file is no longer what it was."""
+        if File(self.path).stamp != self.stamp:
+            raise ValueError(_changed(self.path))
+
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` to `stop`."""
         if is_remote(self.path):
@@ -185,8 +190,12 @@ class _Descriptor:
 def _descriptor(path: str, stamp: str) -> _Descriptor:
     descriptor = _Descriptor(path)
     if _size_and_stamp(os.fstat(descriptor.number))[1] != stamp:
-        raise ValueError(f"{path!r} was changed after it was opened. Make the source again to read it as it is now.")
+        raise ValueError(_changed(path))
     return descriptor
+
+
+def _changed(path: str) -> str:
+    return f"{path!r} was changed after it was opened. Make the source again to read it as it is now."
 
 
 def _size_and_stamp(found: os.stat_result) -> tuple[int, str]:

@@ -1,0 +1,170 @@
+"""Parquet files: what their footers say, row groups as columns, and rows by their numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from grain.fields import Frozen
+from grain.files import File, PathLike, is_remote, paths_of
+from grain.sources.arrow_columns import column_of, has_nulls, nulls_change_type, parquet, told
+from grain.sources.chunks import Chunks
+from grain.sources.columns import Table, TableDataSource
+from grain.sources.schemas import Schema, schema_of
+from grain.stacking import Allocate
+
+_FOOTERS_AT_ONCE = 16
+CACHE_BYTES = 1 << 30
+
+
+class Footer(Frozen):
+    """What is known of a file without reading its rows."""
+
+    file: File
+    lengths: tuple[int, ...]
+    """Of its row groups."""
+    schema: Any
+    with_nulls: frozenset[str]
+    """Columns that have nulls, among those of types for which it makes a difference."""
+
+
+class ParquetFiles:
+    """Files with the same columns."""
+
+    def __init__(self, paths: tuple[str, ...], columns: Sequence[str] | None, options: Mapping[str, Any]) -> None:
+        self.paths, self.options = paths, options
+        self._columns = columns
+
+    @functools.cached_property
+    def footers(self) -> list[Footer]:
+        """One for each file; they are read when they are needed first, several at once."""
+        if len(self.paths) == 1:
+            return [self._footer(self.paths[0])]
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+            return list(pool.map(self._footer, self.paths))
+
+    @functools.cached_property
+    def schema(self) -> Schema:
+        """The columns that are read."""
+        return schema_of([(footer.file.path, footer.schema) for footer in self.footers], self._columns)
+
+    @functools.cached_property
+    def _with_nulls(self) -> frozenset[str]:
+        untyped = (name for footer in self.footers for name in self.schema.without_type_in(footer.schema))
+        return frozenset(untyped).union(*(footer.with_nulls for footer in self.footers))
+
+    @contextlib.contextmanager
+    def opened(self, path: str) -> Iterator[Any]:
+        """The file at `path`, closed at the end."""
+        with contextlib.ExitStack() as stack:
+            with told(f"{path!r} is not a Parquet file, or is damaged"):
+                place = stack.enter_context(File(path).open()) if is_remote(path) else path
+                file = stack.enter_context(parquet.ParquetFile(place, **self.options))
+            yield file
+
+    def read(self, file: Any, path: str, group: int) -> Table:
+        """The columns of a row group of a file that is open."""
+        with told(f"Row group {group} of {path!r} cannot be read"):
+            found = file.read_row_group(group, columns=list(self.schema.names))
+        table: Table = {}
+        for name in self.schema.names:
+            with told(f"Column {name!r} of row group {group} of {path!r} cannot be read"):
+                table[name] = column_of(self.schema.cast(found, name), name in self._with_nulls)
+        return table
+
+    def _footer(self, path: str) -> Footer:
+        file = File(path)
+        with self.opened(path) as opened:
+            metadata, schema = opened.metadata, opened.schema_arrow
+            lengths = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+            wanted = [name for name in schema.names if self._columns is None or name in self._columns]
+            with told(f"{path!r} cannot be read"):
+                with_nulls = {name for name in wanted if _has_nulls(opened, schema, name)}
+        return Footer(file, lengths, schema, frozenset(with_nulls))
+
+
+def _has_nulls(file: Any, schema: Any, name: str) -> bool:
+    """Whether a column has nulls, by the statistics of its row groups; where there are none, by its values."""
+    if schema.get_field_index(name) < 0 or not nulls_change_type(schema.field(name).type):
+        return False
+    metadata = file.metadata
+    leaves = [leaf for leaf in range(metadata.num_columns) if _is_part(metadata.schema.column(leaf), name)]
+    for group in range(metadata.num_row_groups):
+        for leaf in leaves:
+            statistics = metadata.row_group(group).column(leaf).statistics
+            if statistics is not None and statistics.has_null_count:
+                if statistics.null_count:
+                    return True
+            elif has_nulls(file.read_row_group(group, columns=[name]).column(name)):
+                return True
+    return False
+
+
+def _is_part(leaf: Any, name: str) -> bool:
+    return leaf.max_definition_level > 0 and bool(leaf.path == name or leaf.path.startswith(f"{name}."))
+
+
+class ParquetDataSource(TableDataSource):
+    """Rows of Parquet files by their numbers, as dicts; of the columns `columns`, or of all.
+
+    A row group is decoded as a whole, so up to `cache_bytes` of decoded row groups are kept in each process. Where all
+    of them fit, rows cost what they cost in memory. Where they do not, read in order, shuffle within windows, or
+    convert the files: a random row would cost a row group. How values are represented stands in
+    `grain.sources.arrow_columns`; it does not change from row to row.
+
+    >>> import pyarrow, pyarrow.parquet, tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+    ...     pyarrow.parquet.write_table(pyarrow.table({"x": [1, 2, 3], "name": ["a", "b", "c"]}), file.name)
+    ...     source = ParquetDataSource(file.name)
+    ...     len(source), source[1]
+    (3, {'x': np.int64(2), 'name': 'b'})
+    """
+
+    def __init__(
+        self,
+        paths: PathLike | Sequence[PathLike],
+        columns: Sequence[str] | None = None,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self._files = ParquetFiles(paths_of(paths), columns, {})
+        self._groups = RowGroups(self._files)
+        self._chunks = Chunks(self._groups.lengths, cache_bytes, self._groups)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def _taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
+        return self._chunks.taken(keys, allocate)
+
+    def __repr__(self) -> str:
+        return f"ParquetDataSource({description(self._files.paths)}, columns={list(self._files.schema.names)})"
+
+
+class RowGroups:
+    """The row groups of several files, numbered through."""
+
+    def __init__(self, files: ParquetFiles) -> None:
+        self._files = files
+        self._places = [(file, group) for file, footer in enumerate(files.footers) for group in range(len(footer.lengths))]
+        self.lengths = [length for footer in files.footers for length in footer.lengths]
+        files.schema  # noqa: B018 - an error now is better than one later
+
+    def __call__(self, number: int) -> Table:
+        file, group = self._places[number]
+        known = self._files.footers[file].file
+        known.check()
+        with self._files.opened(known.path) as opened:
+            return self._files.read(opened, known.path, group)
+
+
+def description(paths: Sequence[str]) -> str:
+    """For the `repr` of a source, which tells it from others in a checkpoint and is not to be long."""
+    if len(paths) == 1:
+        return repr(paths[0])
+    return f"<{len(paths)} files, hash_of_paths={hashlib.sha1(''.join(paths).encode()).hexdigest()}>"

@@ -46,7 +46,8 @@ class ParquetIterDataset(NodeIterDataset[Any]):
     def __init__(
         self, path: PathLike | Sequence[PathLike], columns: Sequence[str] | None = None, **kwargs: Any
     ) -> None:
-        from grain.sources.parquet_streams import ParquetFiles, ParquetRows  # threads come with it
+        from grain.sources.parquet import ParquetFiles  # only now: `import grain` is to be fast
+        from grain.sources.parquet_streams import ParquetRows
 
         files = ParquetFiles(paths_of(path), columns, kwargs)
         super().__init__(streamed([ParquetRows(files, path) for path in files.paths], "ParquetIterDataset"))

@@ -53,6 +53,17 @@ def _expanded(path: PathLike) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def described(paths: Sequence[str]) -> str:
+    """For the `repr` of a source, which tells it from others in checkpoints and is not to be long.
+
+    >>> described(["a.txt"]), described(["a.txt", "b.txt"])
+    ("'a.txt'", '2 files, hash_of_paths=dcde91ae000d5fd9daef8b7f3541ba7e8a89b5b8')
+    """
+    if len(paths) == 1:
+        return repr(paths[0])
+    return f"{len(paths)} files, hash_of_paths={hashlib.sha1(''.join(paths).encode()).hexdigest()}"
+
+
 def is_remote(path: str) -> bool:
     """Whether `path` is not the name of a file of this machine."""
     return "://" in path

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from grain.sources.columns import Column, Flat
+from grain.sources.columns import Flat, Values
 from grain.stacking import Allocate, stacked
 
 
@@ -61,14 +61,14 @@ def told(what: str) -> Iterator[None]:
         raise ValueError(f"{what}: {error}") from error
 
 
-class Arrows(Column):
+class Arrows(Values):
     """Values that Arrow keeps: of different lengths, or missing."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> int:  # type: ignore[override]
         return int(self.array.nbytes)
 
     def __len__(self) -> int:
@@ -91,15 +91,17 @@ class Arrows(Column):
         return cls(pa.concat_arrays([column.array for column in columns]))
 
 
-def column_of(array: Any, may_be_null: bool) -> Column:
+def values_of(array: Any, may_be_null: bool) -> Values:
     """The values of an Arrow array; `may_be_null`: whether there are nulls in the whole column, here or elsewhere."""
     array = plain(array)
     kind = array.type
     if not may_be_null and nulls_change_type(kind) and has_nulls(array):
-        raise ValueError(f"There are {array.null_count} nulls where the statistics of the file say that there are none.")
-    if pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type) and not may_be_null:
+        raise ValueError(
+            f"There are {array.null_count} nulls where the statistics of the file say that there are none."
+        )
+    if pa.types.is_fixed_size_list(kind) and is_number(kind.value_type) and not may_be_null:
         return Flat(array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), kind.list_size))
-    if not _is_number(kind) or (may_be_null and pa.types.is_boolean(kind)):
+    if not is_number(kind) or (may_be_null and pa.types.is_boolean(kind)):
         return Arrows(array)
     values = array.to_numpy(zero_copy_only=False)
     return Flat(values.astype(np.float64, copy=False) if may_be_null and pa.types.is_integer(kind) else values)
@@ -118,9 +120,7 @@ def plain_type(kind: Any) -> Any:
     """The type that a column of type `kind` is read as."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
-    if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
+    return plain_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
 
 
 def nulls_change_type(kind: Any) -> bool:
@@ -135,7 +135,7 @@ def has_nulls(array: Any) -> bool:
     return bool(array.null_count or (pa.types.is_fixed_size_list(array.type) and array.flatten().null_count))
 
 
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
     """Whether NumPy has that type."""
     is_a = pa.types
     return bool(
@@ -197,7 +197,7 @@ def _lists(array: Any) -> list[Any]:
 
 
 def _array_of(items: Any) -> Any:
-    if _is_number(items.type):
+    if is_number(items.type):
         return items.to_numpy(zero_copy_only=False)
     values = np.empty(len(items), object)
     for place, value in enumerate(objects_of(items)):  # an assignment of all at once would look into arrays

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from grain.options import warn
-from grain.sources.columns import Column, Flat, Table, taken
+from grain.sources.columns import Column, Columns, Flat, Table, Values, taken
 from grain.stacking import Allocate
 
+CACHE_BYTES = 1 << 30
+"""How much of a source is kept in each process, unless told otherwise."""
 _ARROW_BYTES = 1 << 31
 """What one array of Arrow can hold."""
 _READS_BEFORE_WARNING = 4
@@ -28,17 +30,18 @@ class Chunks:
     4. Where they do not fit, those that were not used for the longest time are dropped.
     """
 
-    def __init__(self, lengths: Sequence[int], limit: int, read: Callable[[int], Table]) -> None:
-        self._lengths, self._limit, self._read = lengths, limit, read
+    def __init__(self, lengths: Sequence[int], read: Callable[[int], Columns], limit: int) -> None:
+        self._lengths, self._read, self._limit = lengths, read, limit
         self._ends = np.cumsum(lengths, dtype=np.int64)
+        self._starts = self._ends - lengths
         self._lock = threading.Lock()
-        self._kept: OrderedDict[int, Table] = OrderedDict()
+        self._kept: OrderedDict[int, Columns] = OrderedDict()
         self._reading: dict[int, threading.Event] = {}
         self._bytes = self._reads = 0
         self._whole: Table | None = None
 
     def __reduce__(self) -> Any:
-        return Chunks, (self._lengths, self._limit, self._read)
+        return Chunks, (self._lengths, self._read, self._limit)
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -49,19 +52,18 @@ class Chunks:
             return taken(self._whole, keys, allocate)
         numbers = np.searchsorted(self._ends, keys, side="right")
         wanted, counts = np.unique(numbers, return_counts=True)
+        if len(wanted) == 1:
+            return taken(self._chunk(wanted[0]), keys - self._starts[wanted[0]], allocate)
         order = np.argsort(numbers, kind="stable")
         pieces, stop = [], 0
         for number, count in zip(wanted.tolist(), counts.tolist(), strict=True):
             start, stop = stop, stop + count
-            first = self._ends[number] - self._lengths[number]
-            pieces.append(taken(self._chunk(number), keys[order[start:stop]] - first))
-        if len(pieces) == 1:
-            return pieces[0]
+            pieces.append(taken(self._chunk(number), keys[order[start:stop]] - self._starts[number]))
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return taken(_joined(pieces), back, allocate)
 
-    def _chunk(self, number: int) -> Table:
+    def _chunk(self, number: int) -> Columns:
         while True:
             with self._lock:
                 kept = self._kept.get(number)
@@ -81,7 +83,7 @@ class Chunks:
                 self._reading.pop(number).set()
         return chunk
 
-    def _keep(self, number: int, chunk: Table) -> None:
+    def _keep(self, number: int, chunk: Columns) -> None:
         with self._lock:
             if self._whole is not None:
                 return
@@ -92,28 +94,31 @@ class Chunks:
                 self._bytes -= _size(self._kept.popitem(last=False)[1])
             is_complete = len(self._kept) == np.count_nonzero(self._lengths) and self._bytes <= self._limit / 2
             chunks = [self._kept[number] for number in sorted(self._kept)] if is_complete else []
-        if is_complete and _can_be_joined(chunks):
+        if _can_be_joined(chunks):
             self._whole = _joined(chunks)
             self._kept = OrderedDict()
         elif self._reads == _READS_BEFORE_WARNING * len(self._lengths):
             warn(
                 f"Each of {len(self._lengths)} chunks (row groups, record batches) was decoded {_READS_BEFORE_WARNING} "
-                f"times on average, because no more than {self._limit / 2**20:.0f} MiB of them are kept. Let more be kept "
-                "(`cache_bytes`), read fewer columns (`columns`), shuffle within windows only (`window_shuffle`), or "
-                "convert the data to ArrayRecord, which is made for random access."
+                f"times on average, because no more than {self._limit / 2**20:.0f} MiB of them are kept. Let more be "
+                "kept (`cache_bytes`), read fewer columns (`columns`), shuffle within windows only (`window_shuffle`), "
+                "or convert the data to ArrayRecord, which is made for random access."
             )
 
 
-def _size(chunk: Table) -> int:
+def _size(chunk: Columns) -> int:
     return sum(column.nbytes for column in chunk.values())
 
 
 def _joined(chunks: Sequence[Table]) -> Table:
-    return {name: type(column).joined([chunk[name] for chunk in chunks]) for name, column in chunks[0].items()}
+    return {name: type(values).joined([chunk[name] for chunk in chunks]) for name, values in chunks[0].items()}
 
 
-def _can_be_joined(chunks: Sequence[Table]) -> bool:
+def _can_be_joined(chunks: Sequence[Columns]) -> TypeGuard[Sequence[Table]]:
+    """Whether all is in memory, and no column is larger than an array of Arrow can be."""
+
     def fits(columns: Sequence[Column]) -> bool:
-        return isinstance(columns[0], Flat) or sum(column.nbytes for column in columns) < _ARROW_BYTES
+        size = sum(column.nbytes for column in columns)
+        return isinstance(columns[0], Flat) or (isinstance(columns[0], Values) and size < _ARROW_BYTES)
 
-    return all(fits([chunk[name] for chunk in chunks]) for name in chunks[0])
+    return bool(chunks) and all(fits([chunk[name] for chunk in chunks]) for name in chunks[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,21 +13,24 @@ from grain.stacking import Allocate, stacked
 
 
 class Column(abc.ABC):
-    """The values of one name, one for each row."""
+    """The values of one name, one for each row, wherever they are."""
 
-    @property
+    nbytes: int
+    """How much memory of this process they take."""
+
     @abc.abstractmethod
-    def nbytes(self) -> int: ...
+    def take(self, keys: Any, allocate: Allocate | None = None) -> Values:
+        """A copy of the values at an array of keys."""
+
+
+class Values(Column):
+    """A column in memory."""
 
     @abc.abstractmethod
     def __len__(self) -> int: ...
 
     @abc.abstractmethod
-    def take(self, keys: Any, allocate: Allocate | None = None) -> Column:
-        """A copy of the values at an array of keys."""
-
-    @abc.abstractmethod
-    def part(self, start: int, stop: int) -> Column:
+    def part(self, start: int, stop: int) -> Values:
         """A copy of the values from `start` to `stop`."""
 
     @abc.abstractmethod
@@ -40,18 +43,18 @@ class Column(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def joined(cls, columns: Sequence[Any]) -> Column:
+    def joined(cls, columns: Sequence[Any]) -> Values:
         """One column of several of this kind."""
 
 
-class Flat(Column):
+class Flat(Values):
     """Values that are rows of one array."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> int:  # type: ignore[override]
         return int(self.values.nbytes)
 
     def __len__(self) -> int:
@@ -74,7 +77,8 @@ class Flat(Column):
         return cls(np.concatenate([column.values for column in columns]))
 
 
-Table: TypeAlias = dict[str, Column]
+Columns: TypeAlias = Mapping[str, Column]
+Table: TypeAlias = dict[str, Values]
 
 
 def gathered(values: Any, keys: Any, allocate: Allocate | None) -> Any:
@@ -85,7 +89,7 @@ def gathered(values: Any, keys: Any, allocate: Allocate | None) -> Any:
     return values.take(keys, axis, allocate((len(keys), *values.shape[1:]), values.dtype), "clip")
 
 
-def taken(table: Table, keys: Any, allocate: Allocate | None = None) -> Table:
+def taken(table: Columns, keys: Any, allocate: Allocate | None = None) -> Table:
     """The rows of `table` at an array of keys."""
     return {name: column.take(keys, allocate) for name, column in table.items()}
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from grain.fields import Frozen
-from grain.files import File, PathLike, is_remote, paths_of
-from grain.sources.arrow_columns import column_of, has_nulls, nulls_change_type, parquet, told
-from grain.sources.chunks import Chunks
+from grain.files import File, PathLike, described, is_remote, paths_of
+from grain.sources.arrow_columns import has_nulls, nulls_change_type, parquet, told, values_of
+from grain.sources.chunks import CACHE_BYTES, Chunks
 from grain.sources.columns import Table, TableDataSource
 from grain.sources.schemas import Schema, schema_of
 from grain.stacking import Allocate
 
 _FOOTERS_AT_ONCE = 16
-CACHE_BYTES = 1 << 30
 
 
 class Footer(Frozen):
@@ -74,7 +72,7 @@ class ParquetFiles:
         table: Table = {}
         for name in self.schema.names:
             with told(f"Column {name!r} of row group {group} of {path!r} cannot be read"):
-                table[name] = column_of(self.schema.cast(found, name), name in self._with_nulls)
+                table[name] = values_of(self.schema.cast(found, name), name in self._with_nulls)
         return table
 
     def _footer(self, path: str) -> Footer:
@@ -134,7 +132,7 @@ class ParquetDataSource(TableDataSource):
     ) -> None:
         self._files = ParquetFiles(paths_of(paths), columns, {})
         self._groups = RowGroups(self._files)
-        self._chunks = Chunks(self._groups.lengths, cache_bytes, self._groups)
+        self._chunks = Chunks(self._groups.lengths, self._groups, cache_bytes)
 
     def __len__(self) -> int:
         return len(self._chunks)
@@ -143,7 +141,7 @@ class ParquetDataSource(TableDataSource):
         return self._chunks.taken(keys, allocate)
 
     def __repr__(self) -> str:
-        return f"ParquetDataSource({description(self._files.paths)}, columns={list(self._files.schema.names)})"
+        return f"ParquetDataSource({described(self._files.paths)}, columns={list(self._files.schema.names)})"
 
 
 class RowGroups:
@@ -151,7 +149,9 @@ class RowGroups:
 
     def __init__(self, files: ParquetFiles) -> None:
         self._files = files
-        self._places = [(file, group) for file, footer in enumerate(files.footers) for group in range(len(footer.lengths))]
+        self._places = [
+            (file, group) for file, footer in enumerate(files.footers) for group in range(len(footer.lengths))
+        ]
         self.lengths = [length for footer in files.footers for length in footer.lengths]
         files.schema  # noqa: B018 - an error now is better than one later
 
@@ -161,10 +161,3 @@ class RowGroups:
         known.check()
         with self._files.opened(known.path) as opened:
             return self._files.read(opened, known.path, group)
-
-
-def description(paths: Sequence[str]) -> str:
-    """For the `repr` of a source, which tells it from others in a checkpoint and is not to be long."""
-    if len(paths) == 1:
-        return repr(paths[0])
-    return f"<{len(paths)} files, hash_of_paths={hashlib.sha1(''.join(paths).encode()).hexdigest()}>"

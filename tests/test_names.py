@@ -26,6 +26,7 @@ EXPERIMENTAL = {
     "InterleaveIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
+    "ParquetIterDataset",
     "PerformanceConfig",
     "RebatchIterDataset",
     "RepeatIterDataset",
@@ -73,8 +74,12 @@ OPERATIONS = {"BatchOperation", "FilterOperation", "MapOperation", "Operation", 
 SAMPLERS = {"IndexSampler", "Sampler", "SequentialSampler"}
 SHARDING = {"NoSharding", "ShardByJaxProcess", "ShardOptions"}
 SOURCES = {
+    "ArrowDataSource",
     "ColumnarDataSource",
+    "CsvDataSource",
     "InMemoryDataSource",
+    "NumpyDataSource",
+    "ParquetDataSource",
     "RandomAccessDataSource",
     "RangeDataSource",
     "SharedMemoryDataSource",

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from grain import GeneratorIterDataset
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+
+from grain import (
+    ArrowDataSource,
+    GeneratorIterDataset,
+    MapDataset,
+    NumpyDataSource,
+    ParquetDataSource,
+    ParquetIterDataset,
+)
 from grain.fields import Fields, Frozen
 from grain.iter_dataset import NodeIterDataset
 from grain.ops.sharding import sharded
@@ -39,9 +53,47 @@ class Numbers(Frozen):
             yield number
 
 
+@functools.cache
+def folder() -> tempfile.TemporaryDirectory[str]:
+    """Where the rows have their files while the tests run."""
+    return tempfile.TemporaryDirectory()
+
+
+@functools.cache
+def parquet(start: int, stop: int) -> str:
+    """Rows in row groups of three."""
+    path = f"{folder().name}/{start}-{stop}.parquet"
+    pa.parquet.write_table(table(start, stop), path, row_group_size=3)
+    return path
+
+
+@functools.cache
+def arrow() -> str:
+    """Rows in record batches of four."""
+    path = f"{folder().name}/rows.arrow"
+    pa.feather.write_feather(table(0, 10), path, compression="uncompressed", chunksize=4)
+    return path
+
+
+def table(start: int, stop: int) -> pa.Table:
+    return pa.table({"x": range(start, stop), "word": [f"row {number}" for number in range(start, stop)]})
+
+
+MAP_PIPELINES = {
+    "arrays": lambda: (
+        MapDataset.source(NumpyDataSource({"x": np.arange(10), "y": np.eye(10)})).shuffle(seed=1).batch(3)
+    ),
+    "arrow": lambda: MapDataset.source(ArrowDataSource(arrow())).shuffle(seed=1).batch(3),
+    "parquet": lambda: MapDataset.source(ParquetDataSource([parquet(0, 7), parquet(7, 9)])).shuffle(seed=1),
+    "parquet, batched": lambda: MapDataset.source(ParquetDataSource(parquet(0, 7))).repeat(2).batch(4),
+}
+
 ITER_PIPELINES = {
     "generator": lambda stream: GeneratorIterDataset(count_to_ten),
     "generator that skips": lambda stream: GeneratorIterDataset(count_from, takes_start=True).batch(3),
     "files in turn": lambda stream: NodeIterDataset(streamed([Numbers(0, 5), Numbers(10, 13), Numbers(20, 21)], "")),
+    "parquet": lambda stream: ParquetIterDataset(parquet(0, 7)),
+    "parquet files": lambda stream: ParquetIterDataset([parquet(0, 7), parquet(7, 9)], columns=["x"]).batch(2),
+    "part of a parquet file": lambda stream: NodeIterDataset(sharded(ParquetIterDataset(parquet(0, 7))._node, 1, 2)),
     "part of a file": lambda stream: NodeIterDataset(sharded(streamed([Numbers(0, 9)], ""), 1, 2)),
 }

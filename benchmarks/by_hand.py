@@ -6,7 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from material import MAPS_BATCH, MAPS_LENGTH, SEED, array_of, as_record, double, increment, photos
+from material import (
+    MAPS_BATCH,
+    MAPS_LENGTH,
+    ROWS_BATCH,
+    ROWS_LENGTH,
+    SEED,
+    array_of,
+    as_record,
+    columns_of_numbers,
+    double,
+    increment,
+    photos,
+)
 
 
 def maps_batch() -> Iterator[dict[str, Any]]:
@@ -26,6 +38,15 @@ def array(rows: str) -> Iterator[Any]:
     while True:
         for start in range(0, len(order), 64):
             yield values[order[start : start + 64]]
+
+
+def columns() -> Iterator[Any]:
+    arrays = columns_of_numbers()
+    order = np.random.default_rng(SEED).permutation(ROWS_LENGTH)
+    while True:
+        for start in range(0, ROWS_LENGTH, ROWS_BATCH):
+            chosen = order[start : start + ROWS_BATCH]
+            yield {name: array[chosen] for name, array in arrays.items()}
 
 
 def handover() -> Iterator[Any]:

@@ -102,6 +102,8 @@ def test_columns_are_chosen_and_keep_their_order(ten):
     assert list(ParquetDataSource(ten, columns=["name", "x"])[0]) == ["name", "x"]
     with pytest.raises(ValueError, match=r"no column 'nam' in '.*ten.parquet'. It has \['x', 'name'\]"):
         ParquetDataSource(ten, columns=["nam"])
+    with pytest.raises(ValueError, match="at least one column"):
+        ParquetDataSource(ten, columns=[])
     with pytest.raises(TypeError, match=r"Write \['name'\]"):
         ParquetDataSource(ten, columns="name")
 
@@ -342,6 +344,20 @@ def test_a_damaged_row_group_is_an_error_and_the_others_are_read(write):
     assert [source[i]["x"] for i in (0, 2, 6, 7)] == [0, 2, 6, 7]
     with pytest.raises(ValueError, match=r"Row group 1 of '.*bad.parquet' cannot be read"):
         source[4]
+
+
+def test_a_stream_passes_over_a_file_that_cannot_be_opened(write, ten, tmp_path):
+    bad = tmp_path / "bad.parquet"
+    bad.write_bytes(b"PAR1")
+    iterator = iter(ParquetIterDataset([bad, ten]))
+    error, *found = results(iterator)
+    assert "bad.parquet' is not a Parquet file, or is damaged" in error
+    assert found == list(range(10))
+    resumed = iter(ParquetIterDataset([bad, ten]))
+    resumed.set_state(iterator.get_state())
+    assert results(resumed) == []
+    with pytest.raises(ValueError, match=r"bad.parquet' is not a Parquet file"):
+        ParquetDataSource([ten, bad])
 
 
 @pytest.mark.parametrize("make", [ParquetDataSource, lambda path: next(iter(ParquetIterDataset(path)))])

@@ -37,32 +37,46 @@ class ParquetFiles:
         self._columns = columns
 
     @functools.cached_property
-    def footers(self) -> list[Footer]:
+    def _footers(self) -> list[Footer | Exception]:
         """One for each file; they are read when they are needed first, several at once."""
         if len(self.paths) == 1:
-            return [self._footer(self.paths[0])]
+            return [self._footer_or_error(self.paths[0])]
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-            return list(pool.map(self._footer, self.paths))
+            return list(pool.map(self._footer_or_error, self.paths))
+
+    @property
+    def footers(self) -> list[Footer]:
+        """Those of all files."""
+        for footer in self._footers:
+            if isinstance(footer, Exception):
+                raise footer
+        return self._good_footers
+
+    @property
+    def _good_footers(self) -> list[Footer]:
+        return [footer for footer in self._footers if isinstance(footer, Footer)]
 
     @functools.cached_property
     def schema(self) -> Schema:
-        """The columns that are read."""
-        return schema_of([(footer.file.path, footer.schema) for footer in self.footers], self._columns)
+        """The columns that are read. Files that are damaged have no say in it."""
+        footers = self._good_footers or self.footers
+        return schema_of([(footer.file.path, footer.schema) for footer in footers], self._columns)
 
     @functools.cached_property
     def _with_nulls(self) -> frozenset[str]:
-        untyped = (name for footer in self.footers for name in self.schema.without_type_in(footer.schema))
-        return frozenset(untyped).union(*(footer.with_nulls for footer in self.footers))
+        footers = self._good_footers
+        untyped = (name for footer in footers for name in self.schema.without_type_in(footer.schema))
+        return frozenset(untyped).union(*(footer.with_nulls for footer in footers))
 
     @contextlib.contextmanager
-    def opened(self, path: str) -> Iterator[Any]:
-        """The file at `path`, closed at the end."""
+    def opened(self, path: str, metadata: Any = None) -> Iterator[Any]:
+        """The file at `path`, closed at the end; its footer is not read again where `metadata` is given."""
         with contextlib.ExitStack() as stack:
             with told(f"{path!r} is not a Parquet file, or is damaged"):
                 place = stack.enter_context(File(path).open()) if is_remote(path) else path
-                file = stack.enter_context(parquet.ParquetFile(place, **self.options))
+                file = stack.enter_context(parquet.ParquetFile(place, **{"metadata": metadata, **self.options}))
             yield file
 
     def read(self, file: Any, path: str, group: int) -> Table:
@@ -74,6 +88,12 @@ class ParquetFiles:
             with told(f"Column {name!r} of row group {group} of {path!r} cannot be read"):
                 table[name] = values_of(self.schema.cast(found, name), name in self._with_nulls)
         return table
+
+    def _footer_or_error(self, path: str) -> Footer | Exception:
+        try:
+            return self._footer(path)
+        except (ValueError, OSError) as error:
+            return error
 
     def _footer(self, path: str) -> Footer:
         file = File(path)
@@ -131,8 +151,9 @@ class ParquetDataSource(TableDataSource):
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self._files = ParquetFiles(paths_of(paths), columns, {})
-        self._groups = RowGroups(self._files)
-        self._chunks = Chunks(self._groups.lengths, self._groups, cache_bytes)
+        groups = RowGroups(self._files)
+        self._names = self._files.schema.names
+        self._chunks = Chunks(groups.lengths, groups, cache_bytes)
 
     def __len__(self) -> int:
         return len(self._chunks)
@@ -141,7 +162,7 @@ class ParquetDataSource(TableDataSource):
         return self._chunks.taken(keys, allocate)
 
     def __repr__(self) -> str:
-        return f"ParquetDataSource({described(self._files.paths)}, columns={list(self._files.schema.names)})"
+        return f"ParquetDataSource({described(self._files.paths)}, columns={list(self._names)})"
 
 
 class RowGroups:
@@ -149,15 +170,16 @@ class RowGroups:
 
     def __init__(self, files: ParquetFiles) -> None:
         self._files = files
-        self._places = [
-            (file, group) for file, footer in enumerate(files.footers) for group in range(len(footer.lengths))
-        ]
+        self._places = [(footer.file, group) for footer in files.footers for group in range(len(footer.lengths))]
         self.lengths = [length for footer in files.footers for length in footer.lengths]
-        files.schema  # noqa: B018 - an error now is better than one later
+        self._metadata: dict[str, Any] = {}
+
+    def __reduce__(self) -> Any:
+        return RowGroups, (self._files,)
 
     def __call__(self, number: int) -> Table:
         file, group = self._places[number]
-        known = self._files.footers[file].file
-        known.check()
-        with self._files.opened(known.path) as opened:
-            return self._files.read(opened, known.path, group)
+        file.check()
+        with self._files.opened(file.path, self._metadata.get(file.path)) as opened:
+            self._metadata[file.path] = opened.metadata
+            return self._files.read(opened, file.path, group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,8 @@ from grain.sources.columns import Table, rows_of
 from grain.sources.parquet import ParquetFiles
 
 _ROWS_AT_ONCE = 256
+_PASSED_OVER = -1
+"""In place of a row group: the file could not be opened."""
 
 
 class ParquetRows(Frozen):
@@ -26,7 +29,14 @@ class ParquetRows(Frozen):
         index_within_row_group: int = 0
 
     def read(self, state: Any) -> Iterator[dict[str, Any]]:
-        with self.files.opened(self.path) as file:
+        if state.row_group == _PASSED_OVER:
+            return
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context(self.files.opened(self.path))
+            except Exception:  # it is passed over, as a record would be: other files may be read
+                state.row_group, state.index_within_row_group = _PASSED_OVER, 0
+                raise
             groups = range(self.first, file.num_row_groups, self.stride)
             while state.row_group < len(groups):
                 yield from self._rows(state, self._table(state, file, groups))

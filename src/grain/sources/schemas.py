@@ -34,6 +34,8 @@ def schema_of(files: Sequence[tuple[str, Any]], columns: Sequence[str] | None) -
         raise TypeError(f"columns must be a sequence of names, got {columns!r}. Write [{columns!r}] for one column.")
     path, first = files[0]
     names = list(first.names if columns is None else columns)
+    if not names:
+        raise ValueError(f"Expected at least one column of {path!r}, which has {first.names}.")
     types: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name in names:

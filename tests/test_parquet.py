@@ -127,6 +127,15 @@ def test_nulls_are_counted_where_a_file_does_not_tell(write):
     assert {type(value) for value in ParquetDataSource(path)[0].values()} == {np.float64, np.int64}
 
 
+def test_nulls_that_the_statistics_deny_are_an_error(write, monkeypatch):
+    monkeypatch.setattr("grain.sources.parquet._has_nulls", lambda *args: False)
+    source = ParquetDataSource(write("lies.parquet", {"i": [1, None]}))
+    with pytest.raises(
+        ValueError, match=r"Column 'i' of row group 0 of '.*lies.parquet' cannot be read: There are nulls"
+    ):
+        source[0]
+
+
 def test_a_batch_with_nulls_says_where(write):
     source = ParquetDataSource(write("a.parquet", {"x": [1, 2], "name": [None, "a"]}))
     with pytest.raises(ValueError, match=r"They differ at \['name'\]: None in element 0, str\[\] in element 1"):

@@ -151,6 +151,43 @@ def test_several_arrow_files(tmp_path):
     assert len(pickle.dumps(source)) < 3000
 
 
+def test_values_of_all_types_in_arrow_files(tmp_path):
+    columns = {
+        "byte": np.arange(6, dtype=np.int8),
+        "half": np.arange(6, dtype=np.float16),
+        "when": np.arange(6).astype("M8[us]"),
+        "hole": [1.5, None, 2.5, 3.5, 4.5, 5.5],
+        "blob": [b"", b"\0", b"ab", b"", b"c", b""],
+        "large": pa.array(["", "", "é", "a", "", "bc"], pa.large_string()),
+        "vector": pa.array([[i, i] for i in range(6)], pa.list_(pa.float32(), 2)),
+        "category": pa.array(["a", "b", "a", None, "b", "a"]).dictionary_encode(),
+        "kind": pa.array(["x", "y", "y", "x", "y", "y"]).dictionary_encode(),
+        "nested": [{"x": i} for i in range(6)],
+    }
+    for compression in ("uncompressed", "zstd"):
+        write_feather(tmp_path / compression, compression, 2, columns)
+    mapped, decoded = (ArrowDataSource(tmp_path / name) for name in ("uncompressed", "zstd"))
+    assert [as_text(row) for row in mapped] == [as_text(row) for row in decoded]
+    assert (mapped[2]["large"], mapped[1]["blob"], mapped[3]["category"]) == ("é", b"\0", None)
+    assert {name: type(value) for name, value in mapped[1].items()}["when"] is np.datetime64
+    assert as_text(mapped.batch(np.array([5, 0, 4]))["vector"]) == as_text(
+        np.array([[5, 5], [0, 0], [4, 4]], np.float32)
+    )
+
+
+def test_strings_with_offsets_of_two_sizes(tmp_path):
+    for number, kind in enumerate([pa.string(), pa.large_string()]):
+        write_feather(tmp_path / f"{number}.arrow", columns={"word": pa.array(["a", "bb", f"file {number}"], kind)})
+    rows = [row["word"] for row in ArrowDataSource(tmp_path / "*.arrow")]
+    assert rows == ["a", "bb", "file 0", "a", "bb", "file 1"]
+
+
+def test_a_sliced_table_is_found_where_it_begins(tmp_path):
+    table = pa.table({"x": range(20), "word": [str(i) for i in range(20)]}).slice(7, 5)
+    pa.feather.write_feather(table, str(tmp_path / "a.arrow"), compression="uncompressed")
+    assert list(ArrowDataSource(tmp_path / "a.arrow")) == [{"x": i, "word": str(i)} for i in range(7, 12)]
+
+
 def test_files_that_are_not_arrow(tmp_path):
     path = tmp_path / "a.arrow"
     write_feather(path)

@@ -11,7 +11,7 @@ from grain.files import File, PathLike, described, local_copy, paths_of
 from grain.sources.arrow_columns import has_nulls, ipc, nulls_change_type, pa, told, values_of
 from grain.sources.chunks import CACHE_BYTES, Chunks
 from grain.sources.columns import Column, Columns, Table, TableDataSource
-from grain.sources.mapped_columns import mapped_column
+from grain.sources.mapped_columns import is_inside, mapped_column
 from grain.sources.schemas import schema_of
 from grain.stacking import Allocate
 
@@ -126,7 +126,7 @@ class _Reader:
             self.schema = self._reader.schema
             self._batches = list(self._reader) if is_stream else None
             self.count = len(self._batches) if self._batches is not None else self._reader.num_record_batches
-        self.is_mapped = all(map(self._is_mapped, self.batch(0).columns)) if self.count else True
+        self.is_mapped = all(map(self._is_mapped, range(self.count)))
         if self.is_mapped:
             return
         if is_stream:
@@ -140,10 +140,9 @@ class _Reader:
         with told(f"Record batch {number} of {self._path!r} cannot be read"):
             return self._reader.get_batch(number)
 
-    def _is_mapped(self, array: Any) -> bool:
-        """Whether the values are where the file is in memory, rather than in a decompressed copy."""
-        start, end = self.memory.address, self.memory.address + self.memory.size
-        return all(start <= buffer.address < end for buffer in array.buffers() if buffer is not None and buffer.size)
+    def _is_mapped(self, number: int) -> bool:
+        """Whether all of a record batch is where the file is in memory, rather than in a decompressed copy."""
+        return all(is_inside(self.memory, column) for column in self.batch(number).columns)
 
 
 def _has_nulls(array: Any) -> bool:

@@ -96,9 +96,7 @@ def values_of(array: Any, may_be_null: bool) -> Values:
     array = plain(array)
     kind = array.type
     if not may_be_null and nulls_change_type(kind) and has_nulls(array):
-        raise ValueError(
-            f"There are {array.null_count} nulls where the statistics of the file say that there are none."
-        )
+        raise pa.ArrowInvalid("There are nulls where the statistics of the file say that there are none.")
     if pa.types.is_fixed_size_list(kind) and is_number(kind.value_type) and not may_be_null:
         return Flat(array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), kind.list_size))
     if not is_number(kind) or (may_be_null and pa.types.is_boolean(kind)):

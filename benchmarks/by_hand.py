@@ -10,9 +10,12 @@ from material import (
     KILOBYTES_BATCH,
     MAPS_BATCH,
     MAPS_LENGTH,
+    ROWS_BATCH,
+    ROWS_LENGTH,
     SEED,
     array_of,
     as_record,
+    columns_of_numbers,
     double,
     increment,
     kilobytes,
@@ -48,6 +51,15 @@ def array_record(num_threads: int) -> Iterator[Any]:
     while True:
         for start in range(0, len(order), KILOBYTES_BATCH):
             yield np.array(reader.read(order[start : start + KILOBYTES_BATCH]))
+
+
+def columns() -> Iterator[Any]:
+    arrays = columns_of_numbers()
+    order = np.random.default_rng(SEED).permutation(ROWS_LENGTH)
+    while True:
+        for start in range(0, ROWS_LENGTH, ROWS_BATCH):
+            chosen = order[start : start + ROWS_BATCH]
+            yield {name: array[chosen] for name, array in arrays.items()}
 
 
 def handover() -> Iterator[Any]:

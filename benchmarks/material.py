@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import io
 import os
-from collections.abc import Callable
-from pathlib import Path
 import tarfile
 import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ PHOTOS_BATCH = 64
 PHOTO_SHAPE = (224, 224, 3)
 JPEGS_BATCH = 32
 KILOBYTES_BATCH = 128
+ROWS_LENGTH = 1_000_000
+ROWS_BATCH = 256
 
 
 def increment(x: int) -> int:
@@ -54,6 +56,37 @@ def array_of(rows: str) -> np.ndarray[Any, Any]:
     if rows == "16":
         return rng.random((200_000, 16), np.float32)
     return rng.integers(0, 256, (IMAGES_LENGTH, 32, 32, 3), np.uint8)
+
+
+def columns_of_numbers() -> dict[str, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(SEED)
+    return {
+        "id": np.arange(ROWS_LENGTH),
+        "weight": rng.random(ROWS_LENGTH),
+        "label": rng.integers(0, 10, ROWS_LENGTH, np.int32),
+        "vector": rng.random((ROWS_LENGTH, 8), np.float32),
+    }
+
+
+def rows_file(kind: str) -> Path:
+    """A million rows of three numbers and a text, as a Parquet or an Arrow file that is written once."""
+    import pyarrow
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    path = Path(__file__).parents[1] / ".bench" / f"rows.{kind}"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        numbers = columns_of_numbers()
+        del numbers["vector"]
+        table = pyarrow.table({**numbers, "text": [f"the text of row {i}" for i in range(ROWS_LENGTH)]})
+        partial = path.with_suffix(".partial")
+        if kind == "parquet":
+            pyarrow.parquet.write_table(table, partial, row_group_size=ROWS_LENGTH // 10)
+        else:
+            pyarrow.feather.write_feather(table, partial, compression="uncompressed")
+        partial.rename(path)
+    return path
 
 
 def with_square(record: dict[str, int]) -> dict[str, int]:

@@ -19,12 +19,14 @@ from material import (
     MAPS_LENGTH,
     PHOTOS_BATCH,
     RECORDS_BATCH,
+    ROWS_BATCH,
     SEED,
     Blocking,
     Photos,
     Small,
     array_of,
     as_record,
+    columns_of_numbers,
     decode_and_crop,
     double,
     increment,
@@ -33,6 +35,7 @@ from material import (
     kilobytes,
     labelled_images,
     records,
+    rows_file,
     to_float,
     webdataset_shard,
     with_square,
@@ -74,6 +77,22 @@ def images() -> Iterable[Any]:
 
 def array(rows: str) -> Iterable[Any]:
     return grain.MapDataset.source(array_of(rows)).shuffle(seed=SEED).batch(64).to_iter_dataset(RO)
+
+
+def columns() -> Iterable[Any]:
+    return _shuffled_rows(grain.NumpyDataSource(columns_of_numbers()))
+
+
+def parquet() -> Iterable[Any]:
+    return _shuffled_rows(grain.ParquetDataSource(rows_file("parquet")))
+
+
+def arrow() -> Iterable[Any]:
+    return _shuffled_rows(grain.ArrowDataSource(rows_file("arrow")))
+
+
+def _shuffled_rows(source: Any) -> Iterable[Any]:
+    return grain.MapDataset.source(source).shuffle(seed=SEED).batch(ROWS_BATCH).to_iter_dataset(RO)
 
 
 def _add_integer(x: int, rng: np.random.Generator) -> int:

@@ -16,6 +16,8 @@ CONTESTANTS = {
     "torch": ("torch", "torch_loaders"),
     "webdataset": ("webdataset", "webdataset_loaders"),
     "floor": ("ours", "by_hand"),
+    "datasets": ("ours", "hugging_face"),
+    "take": ("ours", "by_arrow"),
 }
 
 
@@ -78,6 +80,9 @@ WORKLOADS = [
     Workload("array_1d", "array", ("1d",), batch=64, at_least=ARRAY_BARS),
     Workload("array_16", "array", ("16",), batch=64, at_least=ARRAY_BARS),
     Workload("array_img", "array", ("img",), batch=64, at_least=ARRAY_BARS),
+    Workload("columns", "columns", batch=256, seconds=1, at_least={"floor": 1 / 1.5}),
+    Workload("parquet", "parquet", batch=256, seconds=1, at_least={"datasets": 1, "take": 20}),
+    Workload("arrow", "arrow", batch=256, seconds=1, at_least={"datasets": 1, "take": None}),
     Workload("random_map_integers", "random_map", ("integers",), at_least={"grain": 8}),
     Workload("random_map_random", "random_map", ("random",), at_least={"grain": 8}),
     Workload("mixture", "mixture", (20,), at_least={"grain": 25}),

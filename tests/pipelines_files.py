@@ -11,14 +11,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
 from making import tar, tfrecord, written
 
 from grain import (
     ArrayRecordDataSource,
+    ArrowDataSource,
     GeneratorIterDataset,
     JsonLinesDataSource,
     JsonLinesIterDataset,
     MapDataset,
+    NumpyDataSource,
+    ParquetDataSource,
+    ParquetIterDataset,
     TFRecordDataSource,
     TFRecordIterDataset,
     WebDatasetDataSource,
@@ -78,6 +86,26 @@ def array_records() -> ArrayRecordDataSource:
     return ArrayRecordDataSource(write([b"%d" % number for number in range(10)], folder() / "a.ar", shards=3))
 
 
+@functools.cache
+def parquet(start: int, stop: int) -> str:
+    """Rows in row groups of three."""
+    path = f"{folder()}/{start}-{stop}.parquet"
+    pa.parquet.write_table(table(start, stop), path, row_group_size=3)
+    return path
+
+
+@functools.cache
+def arrow() -> str:
+    """Rows in record batches of four."""
+    path = f"{folder()}/rows.arrow"
+    pa.feather.write_feather(table(0, 10), path, compression="uncompressed", chunksize=4)
+    return path
+
+
+def table(start: int, stop: int) -> pa.Table:
+    return pa.table({"x": range(start, stop), "word": [f"row {number}" for number in range(start, stop)]})
+
+
 MAP_PIPELINES = {
     "array records": lambda: MapDataset.source(array_records()).shuffle(seed=2).map(int).batch(3),
     "TFRecord source": lambda: MapDataset.source(TFRecordDataSource(folder() / "*.tfrecord", index_folder=folder())),
@@ -87,7 +115,14 @@ MAP_PIPELINES = {
     "WebDataset source": lambda: MapDataset.source(
         WebDatasetDataSource(folder() / "*.tar", decode=True, index_folder=folder())
     ).map(operator.itemgetter("txt")),
+    "arrays": lambda: (
+        MapDataset.source(NumpyDataSource({"x": np.arange(10), "y": np.eye(10)})).shuffle(seed=1).batch(3)
+    ),
+    "arrow": lambda: MapDataset.source(ArrowDataSource(arrow())).shuffle(seed=1).batch(3),
+    "parquet": lambda: MapDataset.source(ParquetDataSource([parquet(0, 7), parquet(7, 9)])).shuffle(seed=1),
+    "parquet, batched": lambda: MapDataset.source(ParquetDataSource(parquet(0, 7))).repeat(2).batch(4),
 }
+
 ITER_PIPELINES = {
     "TFRecord file": lambda stream: TFRecordIterDataset(folder() / "0.tfrecord"),
     "compressed TFRecord file": lambda stream: TFRecordIterDataset(folder() / "packed.gz"),
@@ -96,5 +131,8 @@ ITER_PIPELINES = {
     "generator": lambda stream: GeneratorIterDataset(count_to_ten),
     "generator that skips": lambda stream: GeneratorIterDataset(count_from, takes_start=True).batch(3),
     "files in turn": lambda stream: NodeIterDataset(streamed([Numbers(0, 5), Numbers(10, 13), Numbers(20, 21)], "")),
+    "parquet": lambda stream: ParquetIterDataset(parquet(0, 7)),
+    "parquet files": lambda stream: ParquetIterDataset([parquet(0, 7), parquet(7, 9)], columns=["x"]).batch(2),
+    "part of a parquet file": lambda stream: NodeIterDataset(sharded(ParquetIterDataset(parquet(0, 7))._node, 1, 2)),
     "part of a file": lambda stream: NodeIterDataset(sharded(streamed([Numbers(0, 9)], ""), 1, 2)),
 }

@@ -25,7 +25,8 @@ LAYERS = [
     "data_loader",
     "experimental multiprocessing",
     "__init__",
-    "python _src",
+    "python _src command_line",
+    "__main__",
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts.split()}
 

@@ -28,6 +28,7 @@ EXPERIMENTAL = {
     "JsonLinesIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
+    "ParquetIterDataset",
     "PerformanceConfig",
     "RebatchIterDataset",
     "RepeatIterDataset",
@@ -78,10 +79,14 @@ SAMPLERS = {"IndexSampler", "Sampler", "SequentialSampler"}
 SHARDING = {"NoSharding", "ShardByJaxProcess", "ShardOptions"}
 SOURCES = {
     "ArrayRecordDataSource",
+    "ArrowDataSource",
     "ColumnarDataSource",
+    "CsvDataSource",
     "ImageFolderDataSource",
     "InMemoryDataSource",
     "JsonLinesDataSource",
+    "NumpyDataSource",
+    "ParquetDataSource",
     "RandomAccessDataSource",
     "RangeDataSource",
     "SharedMemoryDataSource",

@@ -14,6 +14,7 @@ from grain.elastic import ElasticIterator
 from grain.file_datasets import (
     GeneratorIterDataset,
     JsonLinesIterDataset,
+    ParquetIterDataset,
     TFRecordIterDataset,
     WebDatasetIterDataset,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "JsonLinesIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
+    "ParquetIterDataset",
     "PerformanceConfig",
     "RebatchIterDataset",
     "RepeatIterDataset",

@@ -106,3 +106,25 @@ class GeneratorIterDataset(NodeIterDataset[Any]):
                 "so there would be no way to resume. Pass the generator function itself, without calling it."
             )
         super().__init__(streamed([Generated(function, takes_start)], "GeneratorIterDataset"))
+
+
+class ParquetIterDataset(NodeIterDataset[Any]):
+    """The rows of Parquet files as dicts, of several files in turn; of the columns `columns`, or of all.
+
+    Other arguments are passed on to `pyarrow.parquet.ParquetFile`. Values are those of `ParquetDataSource`.
+
+    >>> import pyarrow, pyarrow.parquet, tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+    ...     pyarrow.parquet.write_table(pyarrow.table({"x": [1, 2, 3], "name": ["a", "b", "c"]}), file.name)
+    ...     list(ParquetIterDataset(file.name, columns=["name"]))
+    [{'name': 'a'}, {'name': 'b'}, {'name': 'c'}]
+    """
+
+    def __init__(
+        self, path: PathLike | Sequence[PathLike], columns: Sequence[str] | None = None, **kwargs: Any
+    ) -> None:
+        from grain.sources.parquet import ParquetFiles  # only now: `import grain` is to be fast
+        from grain.sources.parquet_streams import ParquetRows
+
+        files = ParquetFiles(paths_of(path), columns, kwargs)
+        super().__init__(streamed([ParquetRows(files, path) for path in files.paths], "ParquetIterDataset"))

@@ -98,6 +98,17 @@ def _raised(error: OSError) -> None:
     raise error
 
 
+def described(paths: Sequence[str]) -> str:
+    """For the `repr` of a source, which tells it from others in checkpoints and is not to be long.
+
+    >>> described(["a.txt"]), described(["a.txt", "b.txt"])
+    ("'a.txt'", '2 files, hash_of_paths=dcde91ae000d5fd9daef8b7f3541ba7e8a89b5b8')
+    """
+    if len(paths) == 1:
+        return repr(paths[0])
+    return f"{len(paths)} files, hash_of_paths={hashlib.sha1(''.join(paths).encode()).hexdigest()}"
+
+
 def is_remote(path: str) -> bool:
     """Whether `path` is not the name of a file of this machine."""
     return "://" in path
@@ -130,6 +141,11 @@ class File:
     def open(self) -> IO[bytes]:
         """The file, to be read from its start."""
         return opened(self.path)
+
+    def check(self) -> None:
+        """Raise an error if the file is no longer what it was."""
+        if File(self.path).stamp != self.stamp:
+            raise ValueError(_changed(self.path))
 
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` to `stop`."""
@@ -308,8 +324,12 @@ class _Descriptor:
 def _descriptor(path: str, stamp: str) -> _Descriptor:
     descriptor = _Descriptor(path)
     if _size_and_stamp(os.fstat(descriptor.number))[1] != stamp:
-        raise ValueError(f"{path!r} was changed after it was opened. Make the source again to read it as it is now.")
+        raise ValueError(_changed(path))
     return descriptor
+
+
+def _changed(path: str) -> str:
+    return f"{path!r} was changed after it was opened. Make the source again to read it as it is now."
 
 
 def _size_and_stamp(found: os.stat_result) -> tuple[int, str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
+from grain import __version__
 from grain.command_line import bench, convert, inspect
 
 _EXAMPLES = """\
@@ -24,12 +24,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments`; the exit status."""
     parser = argparse.ArgumentParser(
         prog="grain",
-        description=__doc__,
+        description="Look at data, convert it, and see how fast it can be read.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_version())
-    parser.add_argument("--traceback", action="store_true", help="where a command fails, show where in the code")
+    parser.add_argument("--version", action="version", version=f"grain {__version__}")
+    parser.add_argument(
+        "--traceback", action="store_true", help="where a command fails, show the place in the code too"
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (inspect, convert, bench):
         command.add_to(commands)
@@ -39,9 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ngrain: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever reads the output has seen enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:
         if chosen.traceback:
             raise
@@ -50,9 +49,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"  {note}", file=sys.stderr)
         return 1
     return 0
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return f"grain {version('grain')}"

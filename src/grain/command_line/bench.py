@@ -35,29 +35,31 @@ def run(arguments: argparse.Namespace) -> None:
     from rich.table import Table
 
     output, source = console(), opened(arguments.paths, arguments.columns)
+    batch_size = min(arguments.batch_size, len(source))
     if not len(source):
         raise ValueError(f"There are no records in {' '.join(arguments.paths)}.")
     sample = [size_of(source[index]) for index in range(0, len(source), max(1, len(source) // _SAMPLE))]
     record_size = sum(sample) / len(sample)
-    table = Table(title=f"{len(source):,} records of {with_unit(record_size)}, in batches of {arguments.batch_size}")
+    table = Table(title=f"{len(source):,} records of {with_unit(record_size)}, in batches of {batch_size}")
     table.add_column("")
     for heading in ("records/s", "bytes/s", "first batch"):
         table.add_column(heading, justify="right")
     with console(stderr=True).status("") as status:
-        for way, batches in _ways(source, arguments.batch_size, arguments.workers):
+        for way, batches in _ways(source, batch_size, arguments.workers):
             status.update(f"{way} ...")
-            rate, first = _measured(batches, arguments.batch_size, arguments.seconds)
+            rate, first = _measured(batches, batch_size, arguments.seconds)
             table.add_row(way, f"{rate:,.0f}", with_unit(rate * record_size), f"{first * 1000:,.1f} ms")
     output.print(table)
 
 
 def _ways(source: Any, batch_size: int, workers: int) -> Iterator[tuple[str, Any]]:
     """Each way of reading, with its batches; they never end."""
-    join: Any = None if isinstance(source, ColumnarDataSource) else list  # columns are batches; records stay as they are
-    size = min(batch_size, len(source))
+    join: Any = (
+        None if isinstance(source, ColumnarDataSource) else list
+    )  # columns are batches; records stay as they are
 
-    def batches(dataset: MapDataset[Any]) -> MapDataset[Any]:
-        return dataset.repeat().batch(size, batch_fn=join)
+    def batches(dataset: MapDataset[Any]) -> Any:
+        return dataset.repeat().batch(batch_size, batch_fn=join)
 
     dataset = MapDataset.source(source)
     shuffled = batches(dataset.shuffle(seed=0))

@@ -8,14 +8,23 @@ import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from grain.command_line.opening import add_columns, console, opened, with_unit
 from grain.files import File
-from grain.sources.writers import ArrayRecordFormat, format_of
-from grain.writing import write
+from grain.writing.formats import ArrayRecordFormat, format_of
+from grain.writing.jobs import write
 
 
 def _as_json(record: Any) -> bytes:
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=_as_list).encode()
+
+
+def _as_list(value: Any) -> Any:
+    """A number or an array of NumPy's as JSON has it."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"JSON cannot hold {value!r} ({type(value).__name__}): use --encoding pickle.")
 
 
 _ENCODINGS: dict[str, Callable[[Any], bytes]] = {"pickle": pickle.dumps, "json": _as_json}
@@ -47,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     output, source = console(), opened(arguments.sources, arguments.columns)
     is_array_record = isinstance(format_of(arguments.destination, arguments.format, {}), ArrayRecordFormat)
     first = source[0] if len(source) else b""
-    encode = None
+    encode: Callable[[Any], Any] | None = None
     if is_array_record and not isinstance(first, bytes):
         encode = _ENCODINGS[arguments.encoding]
     elif not is_array_record and not isinstance(first, Mapping):

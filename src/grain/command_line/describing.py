@@ -10,15 +10,15 @@ import numpy as np
 
 from grain.command_line.opening import with_unit
 
-_WIDTH = 72
+_WIDTH = 60
 _IMAGES = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"BM": "BMP", b"II*\0": "TIFF"}
 
 
 def lines(record: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """A line for each part of `record`: where it is, and what it is.
 
-    >>> list(lines({"label": 3, "pixels": np.zeros((2, 2), np.uint8), "tags": ["a", "b"]}))
-    [('label', '3'), ('pixels', 'uint8 (2, 2), 0 to 0'), ('tags.0', "'a'"), ('tags.1', "'b'")]
+    >>> list(lines({"label": 3, "pixels": np.zeros((8, 8), np.uint8), "tags": ["a", "b"]}))
+    [('label', '3'), ('pixels', 'uint8 (8, 8), 0 to 0'), ('tags.0', "'a'"), ('tags.1', "'b'")]
     """
     if isinstance(record, Mapping) and record:
         for key, value in record.items():
@@ -61,6 +61,8 @@ def _described_bytes(data: bytes) -> str:
         kind = "WebP"
     if kind is not None:
         return f"{kind} image{_image_size(data)}, {with_unit(len(data))}"
+    if data[:1] == b"\x80" and data[-1:] == b"." and 2 <= data[1] <= 5:
+        return f"a pickle, {with_unit(len(data))}"
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 from typing import Any
 
 from grain.command_line.describing import lines, size_of
 from grain.command_line.opening import add_paths, console, opened, with_unit
-from grain.files import File, paths_of
+from grain.files import files_of, paths_below, paths_of
 from grain.sources.detection import format_of
 
 _SAMPLE = 100
@@ -42,23 +41,25 @@ def _show(output: Any, kind: str, paths: list[str], source: Any, count: int) -> 
 
     facts = Table.grid(padding=(0, 2))
     facts.add_row("[bold]format", kind)
-    facts.add_row("[bold]files", escape(f"{len(paths)}: {paths[0]}{' …' if len(paths) > 1 else ''}"))
+    files = [f"{paths[0]}/{name}" for name in sorted(paths_below(paths[0]))] if kind == "folder of images" else paths
+    sizes = [file.size for file in files_of(files)]
+    facts.add_row("[bold]files", escape(f"{len(files):,}: {files[0]}{' …' if len(files) > 1 else ''}"))
+    facts.add_row("[bold]size", with_unit(sum(sizes)) + (f" ({_range(sizes)})" if len(sizes) > 1 else ""))
     facts.add_row("[bold]records", f"{len(source):,}")
-    sizes = [File(path).size for path in paths if not path.endswith("/") and _is_file(path)]
-    if sizes:
-        facts.add_row("[bold]size", with_unit(sum(sizes)) + (f", {_range(sizes)} a file" if len(sizes) > 1 else ""))
     sample = [size_of(source[index]) for index in range(0, len(source), max(1, len(source) // _SAMPLE))]
     if sample:
-        facts.add_row("[bold]a record", f"{_range(sample)}, {with_unit(sum(sample) / len(sample))} on average")
+        facts.add_row("[bold]a record", _range(sample))
     output.print(facts)
-    for index, record in enumerate(itertools.islice((source[index] for index in range(len(source))), count)):
+    for index in range(min(count, len(source))):
         output.print(f"\n[bold]record {index}")
         shown = Table.grid(padding=(0, 2))
-        for name, value in lines(record):
+        for name, value in lines(source[index]):
             shown.add_row(f"  [cyan]{escape(name)}", escape(value))
         output.print(shown)
 
 
 def _range(sizes: list[int]) -> str:
+    """`"33 B to 163 B, on average 92 B"`."""
     smallest, largest = with_unit(min(sizes)), with_unit(max(sizes))
-    return smallest if smallest == largest else f"{smallest} to {largest}"
+    average = with_unit(sum(sizes) / len(sizes))
+    return smallest if smallest == largest else f"{smallest} to {largest}, on average {average}"

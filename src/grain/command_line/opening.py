@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
-from grain.sources.detection import open_source
+from grain.files import paths_of
+from grain.sources.detection import format_of, open_source
+
+_TABLES = ("Arrow", "CSV", "Parquet")
 
 
 def add_paths(parser: argparse.ArgumentParser) -> None:
@@ -19,10 +23,17 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--columns", metavar="A,B", help="of tables: only these columns")
 
 
-def opened(paths: list[str], columns: str | None = None) -> Any:
-    """The records of `paths`, by random access."""
-    options = {} if columns is None else {"columns": columns.split(",")}
-    return open_source(paths[0] if len(paths) == 1 else paths, **options)
+def opened(paths: Sequence[str], columns: str | None = None) -> Any:
+    """The records of `paths`, by random access; pictures of a folder as the bytes of their files."""
+    found, options = paths_of(paths), dict[str, Any]()
+    kind = format_of(found[0])
+    if kind == "folder of images":
+        options["decode"] = False
+    if columns is not None:
+        if kind not in _TABLES:
+            raise ValueError(f"--columns is for tables ({', '.join(_TABLES)}), and {found[0]!r} is {kind}.")
+        options["columns"] = columns.split(",")
+    return open_source(found, **options)
 
 
 def console(**options: Any) -> Any:
@@ -42,6 +53,8 @@ def with_unit(count: float) -> str:
     """
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}" if count >= 100 else f"{count:#.3g} {unit}"
+            return (
+                f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}" if count >= 100 else f"{count:#.3g} {unit}"
+            )
         count /= 1000
     return f"{count:,.1f} TB"

@@ -18,9 +18,13 @@ __all__ = [
 FOUND_LATER = found_in(
     {
         "grain.sources.array_record": ["ArrayRecordDataSource"],
+        "grain.sources.arrow": ["ArrowDataSource"],
+        "grain.sources.csv": ["CsvDataSource"],
         "grain.sources.detection": ["open_source"],
         "grain.sources.image_folder": ["ImageFolderDataSource"],
         "grain.sources.json_lines": ["JsonLinesDataSource"],
+        "grain.sources.numpy_arrays": ["NumpyDataSource"],
+        "grain.sources.parquet": ["ParquetDataSource"],
         "grain.sources.tfrecord": ["TFRecordDataSource"],
         "grain.sources.webdataset": ["WebDatasetDataSource"],
         "grain.writing.jobs": ["write"],

@@ -56,8 +56,8 @@ def _format_by_content(path: str) -> str:
     )
 
 
-def open_source(paths: PathLike | Sequence[PathLike]) -> Any:
-    """The files at `paths` as the source that their format has in `grain.sources`.
+def open_source(paths: PathLike | Sequence[PathLike], **options: Any) -> Any:
+    """The files at `paths` as the source that their format has in `grain.sources`, which takes the options.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -75,4 +75,4 @@ def open_source(paths: PathLike | Sequence[PathLike]) -> Any:
         first = {format: path for path, format in reversed(formats.items())}
         raise ValueError(f"Expected files of one format, got several: {first}.")
     source = getattr(sources, FORMATS[formats[found[0]]][0])
-    return source(found[0] if len(found) == 1 else found)
+    return source(found[0] if len(found) == 1 else found, **options)

@@ -1,0 +1,149 @@
+"""Arrow files, mapped into memory: record batches as columns, and rows by their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from grain.files import File, PathLike, described, local_copy, paths_of
+from grain.sources.arrow_columns import has_nulls, ipc, nulls_change_type, pa, told, values_of
+from grain.sources.chunks import CACHE_BYTES, Chunks
+from grain.sources.columns import Column, Columns, Table, TableDataSource
+from grain.sources.mapped_columns import is_inside, mapped_column
+from grain.sources.schemas import schema_of
+from grain.stacking import Allocate
+
+_STREAM = b"\xff" * 4
+"""How a file in the streaming format begins."""
+_COMPRESSED_STREAM = (
+    "{!r} is compressed and in the streaming format, of which no part can be read by itself. Write it in the file "
+    "format (pyarrow.ipc.new_file, or pyarrow.feather.write_feather), best without compression."
+)
+
+
+class ArrowDataSource(TableDataSource):
+    """Rows of Arrow or Feather files by their numbers, as dicts; of the columns `columns`, or of all.
+
+    Files are mapped into memory, which processes share, and nothing but the rows that are asked for is copied. Those
+    that were written with compression cannot be mapped: up to `cache_bytes` of their decoded record batches are kept
+    in each process.
+
+    >>> import pyarrow, pyarrow.feather, tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
+    ...     table = pyarrow.table({"x": [1, 2, 3], "name": ["a", "b", "c"]})
+    ...     pyarrow.feather.write_feather(table, file.name, compression="uncompressed")
+    ...     source = ArrowDataSource(file.name)
+    ...     len(source), source[1]
+    (3, {'x': np.int64(2), 'name': 'b'})
+    """
+
+    def __init__(
+        self,
+        paths: PathLike | Sequence[PathLike],
+        columns: Sequence[str] | None = None,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self._files = ArrowFiles(paths_of(paths), columns)
+        self._chunks = Chunks(self._files.lengths, self._files, cache_bytes)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def _taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
+        self._files.check(keys)
+        return self._chunks.taken(keys, allocate)
+
+    def __repr__(self) -> str:
+        return f"ArrowDataSource({described(self._files.paths)}, columns={list(self._files.schema.names)})"
+
+
+class ArrowFiles:
+    """Chunks of several files, numbered through: a file that is mapped is one, else each record batch of it."""
+
+    def __init__(self, paths: tuple[str, ...], columns: Sequence[str] | None) -> None:
+        self.paths = paths
+        self._files = [File(local_copy(path)) for path in paths]
+        self._readers = {number: self._opened(number, columns) for number in range(len(paths))}
+        schemas = [self._readers[number].schema for number in range(len(paths))]
+        self.schema = schema_of(list(zip(paths, schemas, strict=True)), columns)
+        self._with_nulls = {name for schema in schemas for name in self.schema.without_type_in(schema)}
+        self._places: list[tuple[int, slice]] = []
+        self.lengths: list[int] = []
+        self._file_ends: list[int] = []
+        for file, reader in self._readers.items():
+            lengths = []
+            for batch in map(reader.batch, range(reader.count)):
+                lengths.append(batch.num_rows)
+                self._with_nulls.update(name for name in self.schema.names if _has_nulls(batch.column(name)))
+            if reader.is_mapped:
+                self._places.append((file, slice(reader.count)))
+                self.lengths.append(sum(lengths))
+            else:
+                self._places += [(file, slice(number, number + 1)) for number in range(reader.count)]
+                self.lengths += lengths
+            self._file_ends.append(sum(self.lengths))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_readers": {}}  # another process maps the files by itself
+
+    def check(self, keys: Any) -> None:
+        """Raise an error where a file has changed: reading what is no longer there would end the process."""
+        for file in np.unique(np.searchsorted(self._file_ends, keys, side="right")).tolist():
+            self._files[file].check()
+
+    def __call__(self, number: int) -> Columns:
+        file, places = self._places[number]
+        reader = self._readers.get(file)
+        if reader is None:
+            reader = self._readers[file] = self._opened(file, self.schema.names)
+        batches = [reader.batch(place) for place in range(reader.count)[places]]
+        with told(f"Record batches of {self.paths[file]!r} cannot be read"):
+            return {name: self._column(reader, batches, name) for name in self.schema.names}
+
+    def _column(self, reader: _Reader, batches: Sequence[Any], name: str) -> Column:
+        may_be_null = name in self._with_nulls
+        arrays = [self.schema.cast(batch, name) for batch in batches]
+        return (
+            mapped_column(reader.memory, arrays, may_be_null) if reader.is_mapped else values_of(arrays[0], may_be_null)
+        )
+
+    def _opened(self, number: int, columns: Sequence[str] | None) -> _Reader:
+        return _Reader(self.paths[number], self._files[number], columns)
+
+
+class _Reader:
+    """The record batches of one file."""
+
+    def __init__(self, path: str, file: File, columns: Sequence[str] | None) -> None:
+        self._path = path
+        with told(f"{path!r} is not an Arrow file, or is damaged"):
+            self.memory = pa.memory_map(file.path).read_buffer()
+            is_stream = self.memory[: len(_STREAM)].to_pybytes() == _STREAM
+            self._reader = ipc.open_stream(self.memory) if is_stream else ipc.open_file(self.memory)
+            self.schema = self._reader.schema
+            self._batches = list(self._reader) if is_stream else None
+            self.count = len(self._batches) if self._batches is not None else self._reader.num_record_batches
+        self.is_mapped = all(map(self._is_mapped, range(self.count)))
+        if self.is_mapped:
+            return
+        if is_stream:
+            raise ValueError(_COMPRESSED_STREAM.format(path))
+        wanted = [place for place, name in enumerate(self.schema.names) if columns is None or name in columns]
+        self._reader = ipc.open_file(self.memory, options=ipc.IpcReadOptions(included_fields=wanted))
+
+    def batch(self, number: int) -> Any:
+        if self._batches is not None:
+            return self._batches[number]
+        with told(f"Record batch {number} of {self._path!r} cannot be read"):
+            return self._reader.get_batch(number)
+
+    def _is_mapped(self, number: int) -> bool:
+        """Whether all of a record batch is where the file is in memory, rather than in a decompressed copy."""
+        return all(is_inside(self.memory, column) for column in self.batch(number).columns)
+
+
+def _has_nulls(array: Any) -> bool:
+    return nulls_change_type(array.type) and has_nulls(array)

@@ -1,0 +1,120 @@
+"""Columns of a table in memory, and the rows and batches that are taken from them."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from grain.sources.random_access import ColumnarDataSource
+from grain.stacking import Allocate, stacked
+
+
+class Column(abc.ABC):
+    """The values of one name, one for each row, wherever they are."""
+
+    nbytes: int
+    """How much memory of this process they take."""
+
+    @abc.abstractmethod
+    def take(self, keys: Any, allocate: Allocate | None = None) -> Values:
+        """A copy of the values at an array of keys."""
+
+
+class Values(Column):
+    """A column in memory."""
+
+    @abc.abstractmethod
+    def __len__(self) -> int: ...
+
+    @abc.abstractmethod
+    def part(self, start: int, stop: int) -> Values:
+        """A copy of the values from `start` to `stop`."""
+
+    @abc.abstractmethod
+    def rows(self) -> list[Any]:
+        """The values one by one."""
+
+    @abc.abstractmethod
+    def stacked(self, allocate: Allocate | None = None) -> Any:
+        """All values as one batch."""
+
+    @classmethod
+    @abc.abstractmethod
+    def joined(cls, columns: Sequence[Any]) -> Values:
+        """One column of several of this kind."""
+
+
+class Flat(Values):
+    """Values that are rows of one array."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        return int(self.values.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, keys: Any, allocate: Allocate | None = None) -> Flat:
+        return Flat(gathered(self.values, keys, allocate))
+
+    def part(self, start: int, stop: int) -> Flat:
+        return Flat(self.values[start:stop].copy())
+
+    def rows(self) -> list[Any]:
+        return list(self.values)
+
+    def stacked(self, allocate: Allocate | None = None) -> Any:
+        return self.values
+
+    @classmethod
+    def joined(cls, columns: Sequence[Flat]) -> Flat:
+        return cls(np.concatenate([column.values for column in columns]))
+
+
+Columns: TypeAlias = Mapping[str, Column]
+Table: TypeAlias = dict[str, Values]
+
+
+def gathered(values: Any, keys: Any, allocate: Allocate | None) -> Any:
+    """The rows of an array at an array of keys, which must be in range."""
+    axis = None if values.ndim == 1 else 0
+    if allocate is None or values.dtype.hasobject or not values.dtype.isnative:
+        return values.take(keys, axis)
+    return values.take(keys, axis, allocate((len(keys), *values.shape[1:]), values.dtype), "clip")
+
+
+def taken(table: Columns, keys: Any, allocate: Allocate | None = None) -> Table:
+    """The rows of `table` at an array of keys."""
+    return {name: column.take(keys, allocate) for name, column in table.items()}
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    """The rows of `table`, each a dict."""
+    names = list(table)
+    return [
+        dict(zip(names, row, strict=True)) for row in zip(*(column.rows() for column in table.values()), strict=True)
+    ]
+
+
+class TableDataSource(ColumnarDataSource[dict[str, Any]]):
+    """Rows of a table as dicts."""
+
+    @abc.abstractmethod
+    def _taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
+        """The rows at an array of keys."""
+
+    def __getitems__(self, record_keys: Sequence[int]) -> list[dict[str, Any]]:
+        return rows_of(self._taken(np.asarray(record_keys, np.int64)))
+
+    def batch(self, record_keys: Any, allocate: Allocate | None = None) -> Any:
+        table = self._taken(record_keys, allocate)
+        try:
+            return {name: table[name].stacked(allocate) for name in sorted(table)}
+        except ValueError:
+            return stacked(rows_of(table), allocate)  # its error says which records differ, and where

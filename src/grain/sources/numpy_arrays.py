@@ -1,0 +1,183 @@
+"""NumPy's arrays as columns: in memory, or mapped from files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from grain.fields import Frozen
+from grain.files import PathLike, local_copy
+from grain.sources.columns import gathered
+from grain.sources.random_access import ColumnarDataSource
+from grain.stacking import Allocate
+from grain.trees import branch_of, flatten_with_path, map_structure
+
+Gather: TypeAlias = Callable[[Any, Allocate | None], Any]
+
+
+class NumpyDataSource(ColumnarDataSource[Any]):
+    """Rows of a tree of arrays: of a dict of columns, for example. A batch is one gather of each array.
+
+    A path is a `.npy` file, which is mapped into memory, or a `.npz` file, which is a dict of the arrays in it. Worker
+    processes share arrays in memory with this one, and map files by themselves.
+
+    >>> source = NumpyDataSource({"x": np.arange(6).reshape(3, 2), "y": np.array([0.5, 1.5, 2.5])})
+    >>> source[1]
+    {'x': array([2, 3]), 'y': np.float64(1.5)}
+    >>> source.batch(np.array([2, 0]))
+    {'x': array([[4, 5],
+           [0, 1]]), 'y': array([2.5, 0.5])}
+    """
+
+    def __init__(self, arrays: Any) -> None:
+        tree = _loaded(arrays) if _is_path(arrays) and os.fsdecode(arrays).endswith(".npz") else arrays
+        self._tree = map_structure(_column, tree)
+        columns = flatten_with_path(self._tree)
+        self._mapped = [column for _, column in columns if isinstance(column, _Mapped)]
+        self._length = _common_length([("".join(f"[{key!r}]" for key in path), column) for path, column in columns])
+        self._gather = _gather_of(map_structure(_array_of, self._tree))
+
+    def __reduce__(self) -> Any:
+        return NumpyDataSource, (self._tree,)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def batch(self, record_keys: Any, allocate: Allocate | None = None) -> Any:
+        for mapped in self._mapped:
+            mapped.check()
+        return self._gather(record_keys, allocate)
+
+    def __getitems__(self, record_keys: Sequence[int]) -> list[Any]:
+        for mapped in self._mapped:
+            mapped.check()
+        return _rows(self._gather(np.asarray(record_keys, np.int64), None))
+
+    def __repr__(self) -> str:
+        return f"NumpyDataSource({map_structure(_description, self._tree)})"
+
+
+class _Mapped(Frozen):
+    """An array in a file."""
+
+    path: str
+    offset: int
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    size: int
+    """The bytes of the file that it takes."""
+
+    def array(self) -> Any:
+        file = np.memmap(self.path, np.uint8, mode="r")
+        return np.ndarray(self.shape, self.dtype, file, self.offset, self.strides)
+
+    def check(self) -> None:
+        """Raise an error where reading would end the process with a signal."""
+        found = os.stat(self.path).st_size
+        if found < self.size:
+            raise ValueError(
+                f"{self.path!r} has {found} bytes, and {self.size} are mapped into memory: it must not be changed "
+                "while it is read."
+            )
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | bytes | os.PathLike)
+
+
+def _loaded(path: PathLike) -> dict[str, Any]:
+    """The arrays of a `.npz` file."""
+    name = os.fsdecode(path)
+    try:
+        with np.load(local_copy(name)) as arrays:
+            return dict(arrays)
+    except (FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:  # a damaged archive raises whatever its decompressor does
+        raise ValueError(f"{name!r} is not a .npz file, or is damaged: {error}") from error
+
+
+def _column(leaf: Any) -> Any:
+    """A leaf as an array, or as one that is mapped."""
+    if isinstance(leaf, _Mapped):
+        return leaf
+    if _is_path(leaf):
+        return _mapped(_opened(os.fsdecode(leaf)))
+    if isinstance(leaf, np.memmap) and leaf.filename is not None and leaf.mode != "c":
+        return _mapped(leaf)
+    if not hasattr(leaf, "__array__"):
+        raise TypeError(
+            f"Expected arrays, or paths of them, got {leaf!r} ({type(leaf).__name__}). Lists are structure, "
+            "like dicts: write np.array([...]) for a list of values."
+        )
+    array = np.asarray(leaf)
+    if array.dtype == object:
+        raise TypeError(f"An array of objects cannot be gathered: {array!r}. For strings, use array.astype(str).")
+    return array
+
+
+def _opened(path: str) -> Any:
+    try:
+        array = np.load(local_copy(path), mmap_mode="r")
+    except (FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:
+        raise ValueError(f"{path!r} is not a .npy file, or is damaged: {error}") from error
+    if not isinstance(array, np.memmap):
+        raise ValueError(f"{path!r} is not a .npy file.")
+    return array
+
+
+def _mapped(array: Any) -> _Mapped:
+    """Where an array is in its file, also where it is a part of one that was mapped."""
+    mapped_from = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    memory = np.frombuffer(array._mmap, np.uint8).ctypes.data
+    offset = mapped_from + array.ctypes.data - memory
+    end = mapped_from + np.lib.array_utils.byte_bounds(array)[1] - memory
+    return _Mapped(os.path.abspath(array.filename), offset, array.dtype, array.shape, array.strides, end)
+
+
+def _array_of(column: Any) -> Any:
+    return column.array() if isinstance(column, _Mapped) else column
+
+
+def _description(column: Any) -> str:
+    where = f" in {column.path}" if isinstance(column, _Mapped) else ""
+    return f"{column.dtype}{list(column.shape)}{where}"
+
+
+def _common_length(columns: Sequence[tuple[str, Any]]) -> int:
+    if not columns:
+        raise ValueError("Expected at least one array, got none.")
+    for name, column in columns:
+        if not column.shape:
+            raise ValueError(f"The array{name} has no rows: its shape is ().")
+    lengths = {name: len(column) for name, column in columns}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{length} in {name}" for name, length in lengths.items())
+        raise ValueError(f"All arrays must have the same number of rows, got {told}.")
+    return len(columns[0][1])
+
+
+def _gather_of(tree: Any) -> Gather:
+    """A function that gathers rows of all arrays: the tree is walked once, not for each batch."""
+    branch = branch_of(tree)
+    if branch is None:
+        return lambda keys, allocate: gathered(tree, keys, allocate)
+    build, parts = branch.build, [_gather_of(child) for child in branch.children]
+    return lambda keys, allocate: build([part(keys, allocate) for part in parts])
+
+
+def _rows(batch: Any) -> list[Any]:
+    branch = branch_of(batch)
+    if branch is None:
+        return list(batch)
+    return [branch.build(list(row)) for row in zip(*map(_rows, branch.children), strict=True)]

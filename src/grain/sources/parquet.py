@@ -1,0 +1,185 @@
+"""Parquet files: what their footers say, row groups as columns, and rows by their numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from grain.fields import Frozen
+from grain.files import File, PathLike, described, is_remote, paths_of
+from grain.sources.arrow_columns import has_nulls, nulls_change_type, parquet, told, values_of
+from grain.sources.chunks import CACHE_BYTES, Chunks
+from grain.sources.columns import Table, TableDataSource
+from grain.sources.schemas import Schema, schema_of
+from grain.stacking import Allocate
+
+_FOOTERS_AT_ONCE = 16
+
+
+class Footer(Frozen):
+    """What is known of a file without reading its rows."""
+
+    file: File
+    lengths: tuple[int, ...]
+    """Of its row groups."""
+    schema: Any
+    with_nulls: frozenset[str]
+    """Columns that have nulls, among those of types for which it makes a difference."""
+
+
+class ParquetFiles:
+    """Files with the same columns."""
+
+    def __init__(self, paths: tuple[str, ...], columns: Sequence[str] | None, options: Mapping[str, Any]) -> None:
+        self.paths, self.options = paths, options
+        self._columns = columns
+
+    @functools.cached_property
+    def _footers(self) -> list[Footer | Exception]:
+        """One for each file; they are read when they are needed first, several at once."""
+        if len(self.paths) == 1:
+            return [self._footer_or_error(self.paths[0])]
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+            return list(pool.map(self._footer_or_error, self.paths))
+
+    @property
+    def footers(self) -> list[Footer]:
+        """Those of all files."""
+        for footer in self._footers:
+            if isinstance(footer, Exception):
+                raise footer
+        return self._good_footers
+
+    @property
+    def _good_footers(self) -> list[Footer]:
+        return [footer for footer in self._footers if isinstance(footer, Footer)]
+
+    @functools.cached_property
+    def schema(self) -> Schema:
+        """The columns that are read. Files that are damaged have no say in it."""
+        footers = self._good_footers or self.footers
+        return schema_of([(footer.file.path, footer.schema) for footer in footers], self._columns)
+
+    @functools.cached_property
+    def _with_nulls(self) -> frozenset[str]:
+        footers = self._good_footers
+        untyped = (name for footer in footers for name in self.schema.without_type_in(footer.schema))
+        return frozenset(untyped).union(*(footer.with_nulls for footer in footers))
+
+    @contextlib.contextmanager
+    def opened(self, path: str, metadata: Any = None) -> Iterator[Any]:
+        """The file at `path`, closed at the end; its footer is not read again where `metadata` is given."""
+        with contextlib.ExitStack() as stack:
+            with told(f"{path!r} is not a Parquet file, or is damaged"):
+                place = stack.enter_context(File(path).open()) if is_remote(path) else path
+                file = stack.enter_context(parquet.ParquetFile(place, **{"metadata": metadata, **self.options}))
+            yield file
+
+    def read(self, file: Any, path: str, group: int) -> Table:
+        """The columns of a row group of a file that is open."""
+        with told(f"Row group {group} of {path!r} cannot be read"):
+            found = file.read_row_group(group, columns=list(self.schema.names))
+        table: Table = {}
+        for name in self.schema.names:
+            with told(f"Column {name!r} of row group {group} of {path!r} cannot be read"):
+                table[name] = values_of(self.schema.cast(found, name), name in self._with_nulls)
+        return table
+
+    def _footer_or_error(self, path: str) -> Footer | Exception:
+        try:
+            return self._footer(path)
+        except (ValueError, OSError) as error:
+            return error
+
+    def _footer(self, path: str) -> Footer:
+        file = File(path)
+        with self.opened(path) as opened:
+            metadata, schema = opened.metadata, opened.schema_arrow
+            lengths = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+            wanted = [name for name in schema.names if self._columns is None or name in self._columns]
+            with told(f"{path!r} cannot be read"):
+                with_nulls = {name for name in wanted if _has_nulls(opened, schema, name)}
+        return Footer(file, lengths, schema, frozenset(with_nulls))
+
+
+def _has_nulls(file: Any, schema: Any, name: str) -> bool:
+    """Whether a column has nulls, by the statistics of its row groups; where there are none, by its values."""
+    if schema.get_field_index(name) < 0 or not nulls_change_type(schema.field(name).type):
+        return False
+    metadata = file.metadata
+    leaves = [leaf for leaf in range(metadata.num_columns) if _is_part(metadata.schema.column(leaf), name)]
+    for group in range(metadata.num_row_groups):
+        for leaf in leaves:
+            statistics = metadata.row_group(group).column(leaf).statistics
+            if statistics is not None and statistics.has_null_count:
+                if statistics.null_count:
+                    return True
+            elif has_nulls(file.read_row_group(group, columns=[name]).column(name)):
+                return True
+    return False
+
+
+def _is_part(leaf: Any, name: str) -> bool:
+    return leaf.max_definition_level > 0 and bool(leaf.path == name or leaf.path.startswith(f"{name}."))
+
+
+class ParquetDataSource(TableDataSource):
+    """Rows of Parquet files by their numbers, as dicts; of the columns `columns`, or of all.
+
+    A row group is decoded as a whole, so up to `cache_bytes` of decoded row groups are kept in each process. Where all
+    of them fit, rows cost what they cost in memory. Where they do not, read in order, shuffle within windows, or
+    convert the files: a random row would cost a row group. How values are represented stands in
+    `grain.sources.arrow_columns`; it does not change from row to row.
+
+    >>> import pyarrow, pyarrow.parquet, tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+    ...     pyarrow.parquet.write_table(pyarrow.table({"x": [1, 2, 3], "name": ["a", "b", "c"]}), file.name)
+    ...     source = ParquetDataSource(file.name)
+    ...     len(source), source[1]
+    (3, {'x': np.int64(2), 'name': 'b'})
+    """
+
+    def __init__(
+        self,
+        paths: PathLike | Sequence[PathLike],
+        columns: Sequence[str] | None = None,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self._files = ParquetFiles(paths_of(paths), columns, {})
+        groups = RowGroups(self._files)
+        self._names = self._files.schema.names
+        self._chunks = Chunks(groups.lengths, groups, cache_bytes)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def _taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
+        return self._chunks.taken(keys, allocate)
+
+    def __repr__(self) -> str:
+        return f"ParquetDataSource({described(self._files.paths)}, columns={list(self._names)})"
+
+
+class RowGroups:
+    """The row groups of several files, numbered through."""
+
+    def __init__(self, files: ParquetFiles) -> None:
+        self._files = files
+        self._places = [(footer.file, group) for footer in files.footers for group in range(len(footer.lengths))]
+        self.lengths = [length for footer in files.footers for length in footer.lengths]
+        self._metadata: dict[str, Any] = {}
+
+    def __reduce__(self) -> Any:
+        return RowGroups, (self._files,)
+
+    def __call__(self, number: int) -> Table:
+        file, group = self._places[number]
+        file.check()
+        with self._files.opened(file.path, self._metadata.get(file.path)) as opened:
+            self._metadata[file.path] = opened.metadata
+            return self._files.read(opened, file.path, group)

@@ -1,0 +1,72 @@
+"""Rows of a Parquet file, one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from grain.fields import Fields, Frozen
+from grain.sources.columns import Table, rows_of
+from grain.sources.parquet import ParquetFiles
+
+_ROWS_AT_ONCE = 256
+_PASSED_OVER = -1
+"""In place of a row group: the file could not be opened."""
+
+
+class ParquetRows(Frozen):
+    """A stream source: the rows of one of `files`, or of every `stride`-th row group of it from number `first` on."""
+
+    files: ParquetFiles
+    path: str
+    first: int = 0
+    stride: int = 1
+
+    class State(Fields):
+        row_group: int = 0
+        """Among those that are read."""
+        index_within_row_group: int = 0
+
+    def read(self, state: Any) -> Iterator[dict[str, Any]]:
+        if state.row_group == _PASSED_OVER:
+            return
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context(self.files.opened(self.path))
+            except Exception:  # it is passed over, as a record would be: other files may be read
+                state.row_group, state.index_within_row_group = _PASSED_OVER, 0
+                raise
+            groups = range(self.first, file.num_row_groups, self.stride)
+            while state.row_group < len(groups):
+                yield from self._rows(state, self._table(state, file, groups))
+                if state.row_group + 1 == len(groups):
+                    return
+                state.row_group, state.index_within_row_group = state.row_group + 1, 0
+
+    def _table(self, state: Any, file: Any, groups: range) -> Table:
+        try:
+            return self.files.read(file, self.path, groups[state.row_group])
+        except Exception:
+            state.row_group, state.index_within_row_group = state.row_group + 1, 0  # the others may be read
+            raise
+
+    def _rows(self, state: Any, table: Table) -> Iterator[dict[str, Any]]:
+        length = min(map(len, table.values()), default=0)
+        while state.index_within_row_group < length:
+            start = state.index_within_row_group
+            some = {name: column.part(start, start + _ROWS_AT_ONCE) for name, column in table.items()}
+            for row in rows_of(some):
+                state.index_within_row_group += 1
+                yield row
+
+    def part(self, index: int, count: int) -> ParquetRows | None:
+        """Every `count`-th row group, where there is at least one for each part."""
+        with self.files.opened(self.path) as file:
+            groups = len(range(self.first, file.num_row_groups, self.stride))
+        if groups < count:
+            return None
+        return self.replaced(first=self.first + index * self.stride, stride=self.stride * count)
+
+    def __str__(self) -> str:
+        return self.path

@@ -215,9 +215,9 @@ def test_slow_files_are_read_by_the_readers_threads(tmp_path, monkeypatch):
     left, parallel = [], Pace.in_parallel
     monkeypatch.setattr(Pace, "in_parallel", lambda self, reader, keys: left.append(keys) or parallel(reader, keys))
     monkeypatch.setattr(record_files, "time", SlowClock(1.0))
-    for _ in range(12):
+    for _ in range(3 * 4 + 1 + 2 + 4):
         assert source.__getitems__([3, 1]) == [b"3", b"1"]
-    assert len(left) == 8  # one after the first, then two, then four: every now and then the other way is tried
+    assert len(left) == 1 + 2 + 4  # after every four reads that turn out to be slow, more of them
     assert source.__getitems__([0, 5]) == [b"", b"5"]  # nothing in it is not the same as cut off
     monkeypatch.setattr(record_files, "time", SlowClock(0.0))
     assert [source[7] for _ in range(100)] == [b"7"] * 100

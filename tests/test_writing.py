@@ -5,9 +5,6 @@ import os
 import pickle
 import resource
 import signal
-import subprocess
-import sys
-import time
 
 import fsspec
 import numpy as np
@@ -15,6 +12,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from array_record.python.array_record_module import ArrayRecordReader
+from programs import program
 
 import grain
 from grain import ArrayRecordDataSource, MapDataset
@@ -273,38 +271,39 @@ def test_a_full_disk_leaves_nothing(name, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_what_a_killed_program_left_is_removed(tmp_path):
+    tmp_path.joinpath("a-00000-of-00002.arrayrecord.123.partial").touch()
+    paths = write(numbered(3), tmp_path / "a.arrayrecord", shards=2)
+    assert sorted(os.listdir(tmp_path)) == names(paths)
+
+
 INTERRUPTED = """
-import pathlib, sys, time
-from grain.sources import write
+    import time
+    from grain.sources import write
 
-folder = pathlib.Path(sys.argv[1])
+    def encode(number):
+        if number == 25:
+            print("started", flush=True)
+            time.sleep(60)
+        return b"%d" % number
 
-def encode(number):
-    if number == 25:
-        folder.joinpath("started").touch()
-        time.sleep(60)
-    return b"%d" % number
-
-write(list(range(80)), folder / "a.arrayrecord", shards=8, encode=encode, workers=int(sys.argv[2]), group_size=1)
+    write(list(range(80)), {target!r}, shards=8, encode=encode, workers={workers})
 """
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_ctrl_c_leaves_nothing(workers, tmp_path):
-    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), str(workers)]
-    program = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not tmp_path.joinpath("started").exists():
-        assert program.poll() is None, program.stderr.read().decode()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(program.pid, signal.SIGINT)  # as a terminal does
-    _, errors = program.communicate(timeout=30)
-    assert b"KeyboardInterrupt" in errors
-    left = {path.name for path in tmp_path.iterdir()}
-    assert not [name for name in left if name.endswith(".partial")], left
-    for path in tmp_path.glob("a-*"):
-        assert len(ArrayRecordDataSource(path)) == 10
+    running = program(INTERRUPTED.format(target=str(tmp_path / "a.arrayrecord"), workers=workers), how="-c")
+    assert running.read_line() == "started"
+    for pid in [*running.descendants(), running.pid]:  # as a terminal does
+        os.kill(pid, signal.SIGINT)
+    code, _, errors = running.finish()
+    assert code == -signal.SIGINT, errors
+    running.assert_nothing_left()
+    assert not list(tmp_path.glob("*.partial"))
+    finished = sorted(tmp_path.glob("a-*"))
+    assert finished
+    assert {len(ArrayRecordDataSource(path)) for path in finished} == {10}
 
 
 def test_progress(tmp_path, capfd):

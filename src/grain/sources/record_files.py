@@ -149,9 +149,13 @@ class Pace:
 
     _PATIENCE = 100e-6
     """Seconds for a record: beyond that, the reader's own threads are no slower."""
+    _MOST_FOR_A_RECORD = 1e-3
+    """Seconds that are taken to be its own: beyond that, another process may have had the processor meanwhile."""
+    _RECORDS_TO_JUDGE = 64
     _MOST_IN_PARALLEL = 64
 
     def __init__(self) -> None:
+        self._seconds, self._count = 0.0, 0
         self._in_parallel = 0
         """How many more reads are left to the reader's threads before the other way is tried again."""
         self._next_time = 1
@@ -166,11 +170,15 @@ class Pace:
 
     def judge(self, seconds: float, count: int) -> None:
         """Take note of how long `count` records took."""
-        if seconds <= self._PATIENCE * count:
-            self._next_time = 1
-        else:  # it may have been a disturbance, so not for long at first
+        self._seconds += min(seconds, self._MOST_FOR_A_RECORD * count)
+        self._count += count
+        if self._seconds > self._PATIENCE * max(self._count, self._RECORDS_TO_JUDGE):
             self._in_parallel = self._next_time
             self._next_time = min(2 * self._next_time, self._MOST_IN_PARALLEL)
+            self._seconds, self._count = 0.0, 0
+        elif self._count >= self._RECORDS_TO_JUDGE:
+            self._next_time = 1
+            self._seconds, self._count = 0.0, 0
 
     @staticmethod
     def in_parallel(reader: Any, keys: list[int]) -> list[bytes] | None:

@@ -66,6 +66,7 @@ def write(
     job = _Job(format_asked.fitted(first), encode, shards_of(target, shards, count), by_index)
     journal = Journal(target, f"{job.format} {shards} {count} {first}")
     missing = [number for number, shard in enumerate(job.shards) if not journal.has(shard.path)]
+    job.remove_partial_files()
     with progress_bar(progress, count, os.path.basename(target)) as advance:
         if by_index is None:
             written = _written_in_order(job, missing, chain(first, stream), advance)
@@ -94,6 +95,13 @@ class _Job(Frozen):
                 writer.write(record)
             writer.close()
         return number
+
+    def remove_partial_files(self) -> None:
+        """Remove what workers, or programs, have left that were ended in the middle and could not do so."""
+        for shard in self.shards:
+            for partial in glob.glob(f"{glob.escape(shard.path)}.*.partial"):
+                with contextlib.suppress(FileNotFoundError):  # it has become whole
+                    os.unlink(partial)
 
     def records(self, number: int) -> Iterator[Any]:
         """The records of a shard, where elements can be had by index."""
@@ -161,9 +169,7 @@ def _written_by_workers(job: _Job, missing: list[int], workers: int, advance: Ad
                 advance(job.shards[number].count or 0)
                 yield number
     finally:
-        for number in missing:  # a worker that was ended in the middle could not clean up
-            for partial in glob.glob(f"{glob.escape(job.shards[number].path)}.*.partial"):
-                os.unlink(partial)
+        job.remove_partial_files()
 
 
 def _written_in_order(job: _Job, missing: list[int], stream: Iterator[Any], advance: Advance) -> Written:

@@ -79,6 +79,11 @@ class SourceOfMany(Source):
         return [fail(index) for index in indices]
 
 
+class FailsForMany(SourceOfMany):
+    def __getitem__(self, index):
+        return index
+
+
 def place(function):
     code = function.__code__
     return f"@ .../{'/'.join(code.co_filename.split('/')[-3:])}:{code.co_firstlineno}"
@@ -206,10 +211,19 @@ def test_getitem_of_a_source(read, victim):
 
 @pytest.mark.parametrize("victim", VICTIMS)
 @pytest.mark.parametrize("read", [SOURCE_READS["Map batch"], SOURCE_READS["one Map batch"], SOURCE_READS["Iter batch"]])
-def test_getitems_of_a_source(read, victim):
+def test_getitems_of_a_source_that_fails_for_one_record(read, victim):
     fail.victims = {victim}
     notes = notes_of(lambda: read(MapDataset.source(SourceOfMany()), victim))
-    assert "SourceOfMany.__getitems__" in notes
+    assert "SourceOfMany.__getitem__" in notes
+    assert f"index {victim}." in notes
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("read", [SOURCE_READS["Map batch"], SOURCE_READS["one Map batch"], SOURCE_READS["Iter batch"]])
+def test_getitems_of_a_source_that_fails_for_many_records_only(read, victim):
+    fail.victims = {victim}
+    notes = notes_of(lambda: read(MapDataset.source(FailsForMany()), victim))
+    assert "FailsForMany.__getitems__" in notes
     first = victim // 8 * 8
     assert str(list(range(first, min(first + 8, 100)))) in notes
 

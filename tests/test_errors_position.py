@@ -207,9 +207,20 @@ def test_asking_for_the_state_after_an_error_changes_nothing(dataset):
     assert seen == steps(iter(dataset))
 
 
-def test_records_read_together():
+class FailsForMany(SourceOfMany):
+    def __getitem__(self, index):
+        return index
+
+
+def test_of_records_read_together_only_the_bad_ones_are_lost():
+    dataset = MapDataset.source(SourceOfMany()).to_iter_dataset()
+    assert steps(iter(dataset.batch(3, batch_fn=list).flat_map(list))) == [ERROR, ERROR, 4, 5, 6, 7]
+    assert steps(iter(MapDataset.source(SourceOfMany()).batch(3).map(list).to_iter_dataset())) == [ERROR, ERROR, [6, 7]]
+
+
+def test_reading_records_together_fails_for_no_single_one():
     """A failed `__getitems__` does not say which record it was: what follows it may vary, but it ends, and soon."""
-    dataset = MapDataset.source(SourceOfMany()).to_iter_dataset().batch(3)
+    dataset = MapDataset.source(FailsForMany()).to_iter_dataset().batch(3)
     whole = steps(iter(dataset))
     assert whole[-1][-1] == 7
     assert 1 <= whole.count(ERROR) <= len(RANGE.batch(3))

@@ -52,6 +52,10 @@ class ArrowDataSource(TableDataSource):
     def __len__(self) -> int:
         return len(self._chunks)
 
+    def _record(self, key: int) -> dict[str, Any]:
+        self._files.check(np.array([key]))
+        return self._chunks.row(key)
+
     def _taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
         self._files.check(keys)
         return self._chunks.taken(keys, allocate)

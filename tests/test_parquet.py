@@ -365,6 +365,8 @@ def test_a_stream_passes_over_a_file_that_cannot_be_opened(write, ten, tmp_path)
     resumed = iter(ParquetIterDataset([bad, ten]))
     resumed.set_state(iterator.get_state())
     assert results(resumed) == []
+    shared = [NodeIterDataset(sharded(ParquetIterDataset([bad, ten])._node, index, 4)) for index in range(4)]
+    assert [len(results(iter(part))) for part in shared] == [1, 6, 0, 4]
     with pytest.raises(ValueError, match=r"bad.parquet' is not a Parquet file"):
         ParquetDataSource([ten, bad])
 

@@ -52,6 +52,10 @@ class ArrowDataSource(TableDataSource):
     def __len__(self) -> int:
         return len(self._chunks)
 
+    def _record(self, key: int) -> dict[str, Any]:
+        self._files.check(np.array([key]))
+        return self._chunks.row(key)
+
     def _taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
         self._files.check(keys)
         return self._chunks.taken(keys, allocate)
@@ -104,11 +108,10 @@ class ArrowFiles:
             return {name: self._column(reader, batches, name) for name in self.schema.names}
 
     def _column(self, reader: _Reader, batches: Sequence[Any], name: str) -> Column:
-        may_be_null = name in self._with_nulls
-        arrays = [self.schema.cast(batch, name) for batch in batches]
-        return (
-            mapped_column(reader.memory, arrays, may_be_null) if reader.is_mapped else values_of(arrays[0], may_be_null)
-        )
+        arrays, may_be_null = [self.schema.cast(batch, name) for batch in batches], name in self._with_nulls
+        if reader.is_mapped:
+            return mapped_column(reader.memory, arrays, may_be_null)
+        return values_of(arrays[0], may_be_null)
 
     def _opened(self, number: int, columns: Sequence[str] | None) -> _Reader:
         return _Reader(self.paths[number], self._files[number], columns)

@@ -77,6 +77,9 @@ class Arrows(Values):
     def take(self, keys: Any, allocate: Allocate | None = None) -> Arrows:
         return Arrows(self.array.take(pa.array(keys)))
 
+    def row(self, key: int) -> Any:
+        return objects_of(self.array.slice(key, 1))[0]
+
     def part(self, start: int, stop: int) -> Arrows:
         return Arrows(self.array.slice(start, stop - start))
 

@@ -34,6 +34,7 @@ class Chunks:
         self._lengths, self._read, self._limit = lengths, read, limit
         self._ends = np.cumsum(lengths, dtype=np.int64)
         self._starts = self._ends - lengths
+        self._length = sum(lengths)
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, Columns] = OrderedDict()
         self._reading: dict[int, threading.Event] = {}
@@ -44,7 +45,15 @@ class Chunks:
         return Chunks, (self._lengths, self._read, self._limit)
 
     def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return self._length
+
+    def row(self, key: int) -> dict[str, Any]:
+        """The row with one key."""
+        table: Columns | None = self._whole
+        if table is None:
+            number = int(np.searchsorted(self._ends, key, side="right"))
+            table, key = self._chunk(number), key - int(self._starts[number])
+        return {name: column.row(key) for name, column in table.items()}
 
     def taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
         """The rows at an array of keys."""

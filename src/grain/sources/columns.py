@@ -22,6 +22,10 @@ class Column(abc.ABC):
     def take(self, keys: Any, allocate: Allocate | None = None) -> Values:
         """A copy of the values at an array of keys."""
 
+    def row(self, key: int) -> Any:
+        """One value."""
+        return self.take(np.array([key])).rows()[0]
+
 
 class Values(Column):
     """A column in memory."""
@@ -63,6 +67,9 @@ class Flat(Values):
     def take(self, keys: Any, allocate: Allocate | None = None) -> Flat:
         return Flat(gathered(self.values, keys, allocate))
 
+    def row(self, key: int) -> Any:
+        return row_of(self.values, key)
+
     def part(self, start: int, stop: int) -> Flat:
         return Flat(self.values[start:stop].copy())
 
@@ -89,6 +96,11 @@ def gathered(values: Any, keys: Any, allocate: Allocate | None) -> Any:
     return values.take(keys, axis, allocate((len(keys), *values.shape[1:]), values.dtype), "clip")
 
 
+def row_of(values: Any, key: int) -> Any:
+    """One row of an array, which does not change with it."""
+    return values[key] if values.ndim == 1 else values[key].copy()
+
+
 def taken(table: Columns, keys: Any, allocate: Allocate | None = None) -> Table:
     """The rows of `table` at an array of keys."""
     return {name: column.take(keys, allocate) for name, column in table.items()}
@@ -108,6 +120,9 @@ class TableDataSource(ColumnarDataSource[dict[str, Any]]):
     @abc.abstractmethod
     def _taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
         """The rows at an array of keys."""
+
+    @abc.abstractmethod
+    def _record(self, key: int) -> dict[str, Any]: ...
 
     def __getitems__(self, record_keys: Sequence[int]) -> list[dict[str, Any]]:
         return rows_of(self._taken(np.asarray(record_keys, np.int64)))

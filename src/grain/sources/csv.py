@@ -51,6 +51,9 @@ class CsvDataSource(TableDataSource):
     def __len__(self) -> int:
         return self._length
 
+    def _record(self, key: int) -> dict[str, Any]:
+        return {name: values.row(key) for name, values in self._table.items()}
+
     def _taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
         return taken(self._table, keys, allocate)
 

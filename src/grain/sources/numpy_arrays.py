@@ -5,18 +5,17 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from grain.fields import Frozen
 from grain.files import PathLike, local_copy
-from grain.sources.columns import gathered
+from grain.sources.columns import gathered, row_of
 from grain.sources.random_access import ColumnarDataSource
 from grain.stacking import Allocate
 from grain.trees import branch_of, flatten_with_path, map_structure
-
-Gather: TypeAlias = Callable[[Any, Allocate | None], Any]
 
 
 class NumpyDataSource(ColumnarDataSource[Any]):
@@ -39,7 +38,9 @@ class NumpyDataSource(ColumnarDataSource[Any]):
         columns = flatten_with_path(self._tree)
         self._mapped = [column for _, column in columns if isinstance(column, _Mapped)]
         self._length = _common_length([("".join(f"[{key!r}]" for key in path), column) for path, column in columns])
-        self._gather = _gather_of(map_structure(_array_of, self._tree))
+        opened = map_structure(_array_of, self._tree)
+        self._gather = _over(opened, lambda array: partial(gathered, array))
+        self._pick = _over(opened, lambda array: partial(row_of, array))
 
     def __reduce__(self) -> Any:
         return NumpyDataSource, (self._tree,)
@@ -47,15 +48,21 @@ class NumpyDataSource(ColumnarDataSource[Any]):
     def __len__(self) -> int:
         return self._length
 
+    def _record(self, key: int) -> Any:
+        self._check()
+        return self._pick(key)
+
     def batch(self, record_keys: Any, allocate: Allocate | None = None) -> Any:
-        for mapped in self._mapped:
-            mapped.check()
+        self._check()
         return self._gather(record_keys, allocate)
 
     def __getitems__(self, record_keys: Sequence[int]) -> list[Any]:
+        self._check()
+        return _rows(self._gather(np.asarray(record_keys, np.int64), None))
+
+    def _check(self) -> None:
         for mapped in self._mapped:
             mapped.check()
-        return _rows(self._gather(np.asarray(record_keys, np.int64), None))
 
     def __repr__(self) -> str:
         return f"NumpyDataSource({map_structure(_description, self._tree)})"
@@ -167,13 +174,13 @@ def _common_length(columns: Sequence[tuple[str, Any]]) -> int:
     return len(columns[0][1])
 
 
-def _gather_of(tree: Any) -> Gather:
-    """A function that gathers rows of all arrays: the tree is walked once, not for each batch."""
+def _over(tree: Any, function_of: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
+    """A function that calls those of all leaves: the tree is walked once, not for each batch."""
     branch = branch_of(tree)
     if branch is None:
-        return lambda keys, allocate: gathered(tree, keys, allocate)
-    build, parts = branch.build, [_gather_of(child) for child in branch.children]
-    return lambda keys, allocate: build([part(keys, allocate) for part in parts])
+        return function_of(tree)
+    build, parts = branch.build, [_over(child, function_of) for child in branch.children]
+    return lambda *args: build([part(*args) for part in parts])
 
 
 def _rows(batch: Any) -> list[Any]:

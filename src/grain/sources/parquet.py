@@ -158,6 +158,9 @@ class ParquetDataSource(TableDataSource):
     def __len__(self) -> int:
         return len(self._chunks)
 
+    def _record(self, key: int) -> dict[str, Any]:
+        return self._chunks.row(key)
+
     def _taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
         return self._chunks.taken(keys, allocate)
 

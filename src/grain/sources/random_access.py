@@ -43,7 +43,11 @@ class ColumnarDataSource(abc.ABC, Generic[T]):
         key, count = operator.index(record_key), len(self)
         if not -count <= key < count:
             raise IndexError(f"Index {key} out of range for {count} records.")
-        return self.__getitems__([key % count])[0]
+        return self._record(key % count)
+
+    def _record(self, key: int) -> T:
+        """One record; overridden where that is cheaper than a batch of one."""
+        return self.__getitems__([key])[0]
 
 
 class RangeDataSource:

@@ -37,8 +37,9 @@ def test_records_by_index(path):
     assert list(grain.MapDataset.source(source)) == RECORDS
     assert repr(source) == f"TFRecordDataSource({str(path)!r})"
     for index in (20, -21):
-        with pytest.raises(IndexError, match=f"Index {index} out of range for 20 records"):
-            source[index]
+        for read in (source.__getitem__, lambda index: source.__getitems__([0, index])):
+            with pytest.raises(IndexError, match=f"Index {index} out of range for 20 records"):
+                read(index)
 
 
 def test_several_files_and_one_without_records(tmp_path):
@@ -47,7 +48,7 @@ def test_several_files_and_one_without_records(tmp_path):
             tmp_path / f"{number}.tfrecord", tfrecord([b"%d%d" % (number, i) for i in range(2 * (number % 2 == 0))])
         )
     source = TFRecordDataSource(tmp_path / "*.tfrecord")
-    assert source.__getitems__(range(4)) == [b"00", b"01", b"20", b"21"]
+    assert source.__getitems__(range(4)) == [source[index] for index in range(-4, 0)] == [b"00", b"01", b"20", b"21"]
     assert list(TFRecordIterDataset(str(tmp_path / "*.tfrecord"))) == [b"00", b"20", b"01", b"21"]
     assert repr(source) == repr(TFRecordDataSource([tmp_path / f"{number}.tfrecord" for number in range(3)]))
     assert repr(source) != repr(TFRecordDataSource([tmp_path / "0.tfrecord", tmp_path / "2.tfrecord"]))

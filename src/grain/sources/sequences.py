@@ -81,7 +81,15 @@ class SequenceDataSource:
         return int(self._ends[-1])
 
     def __getitem__(self, record_key: SupportsIndex) -> Any:
-        return self.__getitems__([operator.index(record_key)])[0]
+        key, count = operator.index(record_key), len(self)
+        if not -count <= key < count:
+            raise self._out_of_range(key)
+        # The same as for many, without arrays, which take longer for one.
+        number = int(self._ends.searchsorted(key % count, "right"))
+        row = key % count - (int(self._ends[number - 1]) if number else 0)
+        start, stop = self._index(number)[row : row + 2].tolist()
+        file = self._files[number]
+        return self._record(key, file.path, start, file.read(start, stop))
 
     def __getitems__(self, record_keys: Sequence[int]) -> list[Any]:
         ranges = self._ranges(record_keys)
@@ -92,7 +100,7 @@ class SequenceDataSource:
         """Where the records are."""
         keys, count = np.asarray(record_keys, np.int64), len(self)
         for key in keys[(keys < -count) | (keys >= count)].tolist():
-            raise IndexError(f"Index {key} out of range for {count} records.")
+            raise self._out_of_range(key)
         keys = np.where(keys < 0, keys + count, keys)
         numbers = self._ends.searchsorted(keys, "right")
         ranges: list[Any] = [None] * len(keys)
@@ -104,6 +112,9 @@ class SequenceDataSource:
             for member, start, stop in zip(members.tolist(), starts, stops, strict=True):
                 ranges[member] = file, start, stop
         return ranges
+
+    def _out_of_range(self, key: int) -> IndexError:
+        return IndexError(f"Index {key} out of range for {len(self)} records.")
 
     def _index(self, number: int) -> Any:
         held = self._held.get(number)

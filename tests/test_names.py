@@ -15,16 +15,22 @@ CHECKPOINT = {
 }
 CONSTANTS = {"DATASET_INDEX", "EPOCH", "INDEX", "META_FEATURES", "RECORD", "RECORD_KEY", "SEED"}
 EXPERIMENTAL = {
+    "BOSHandling",
+    "BestFitPackIterDataset",
     "CacheIterDataset",
+    "ConcatThenSplitIterDataset",
     "DatasetOptions",
     "ElasticIterator",
     "ExecutionTrackingMode",
+    "FirstFitPackIterDataset",
     "FlatMapIterDataset",
     "FlatMapMapDataset",
     "FlatMapTransform",
     "InterleaveIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
+    "PackAndBatchOperation",
+    "PackingStatistics",
     "PerformanceConfig",
     "RebatchIterDataset",
     "RepeatIterDataset",

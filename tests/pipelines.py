@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from pipelines_packing import PACKING_PIPELINES
 
 from grain import (
     DataLoader,
@@ -436,6 +437,7 @@ ITER_PIPELINES: dict[str, Callable[[Opening], IterDataset[Any]]] = {
         .repeat(2)
         .map_with_index(pair_with_index)
     ),
+    **PACKING_PIPELINES,
 }
 
 

@@ -16,6 +16,8 @@ from material import (
     JPEGS_BATCH,
     MAPS_BATCH,
     MAPS_LENGTH,
+    PACKED_LENGTH,
+    PACKING_BINS,
     PHOTOS_BATCH,
     RECORDS_BATCH,
     SEED,
@@ -25,6 +27,7 @@ from material import (
     array_of,
     as_record,
     decode_and_crop,
+    documents,
     double,
     increment,
     jpegs,
@@ -233,3 +236,16 @@ def loader_random() -> Iterable[Any]:
 
 def blocking() -> Iterable[Any]:
     return grain.MapDataset.source(Blocking()).to_iter_dataset()
+
+
+def packing(kind: str) -> Iterable[Any]:
+    """Packed rows of documents in memory."""
+    stream = grain.MapDataset.source(documents()).to_iter_dataset(RO)
+    lengths = {"tokens": PACKED_LENGTH}
+    if kind == "split":
+        return grain.experimental.ConcatThenSplitIterDataset(stream, length_struct=lengths)
+    pack = {
+        "first": grain.experimental.FirstFitPackIterDataset,
+        "best": grain.experimental.BestFitPackIterDataset,
+    }[kind]
+    return pack(stream, length_struct=lengths, num_packing_bins=PACKING_BINS)

@@ -10,12 +10,15 @@ from material import (
     KILOBYTES_BATCH,
     MAPS_BATCH,
     MAPS_LENGTH,
+    PACKED_LENGTH,
+    PACKING_BINS,
     ROWS_BATCH,
     ROWS_LENGTH,
     SEED,
     array_of,
     as_record,
     columns_of_numbers,
+    documents,
     double,
     increment,
     kilobytes,
@@ -69,3 +72,62 @@ def handover() -> Iterator[Any]:
     while True:
         np.copyto(taken, batch)
         yield taken
+
+
+def packing(kind: str) -> Iterator[Any]:
+    """Copies of documents, their segment ids and their positions, into rows that are there.
+
+    Where each one goes is known beforehand. Rows that will not be full are cleared first.
+    """
+    tokens = [document["tokens"] for document in documents()]
+    batches = _split(tokens) if kind == "split" else _packed(tokens, fullest=kind == "best")
+    shape = (PACKING_BINS, PACKED_LENGTH)
+    values, segment_ids, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    counting = np.arange(PACKED_LENGTH, dtype=np.int32)
+    while True:
+        for count, pieces in batches:
+            if kind != "split":
+                values.fill(0)
+                segment_ids.fill(0)
+                positions.fill(0)
+            for piece, row, start, end, number in pieces:
+                values[row, start:end] = piece
+                segment_ids[row, start:end] = number
+                positions[row, start:end] = counting[: end - start]
+            for row in range(count):
+                yield {"tokens": values[row], "segment_ids": segment_ids[row], "positions": positions[row]}
+
+
+Copies = list[tuple[Any, int, int, int, int]]
+"""What to copy, into which row, from where to where, and as which document of the row."""
+
+
+def _packed(tokens: list[Any], fullest: bool) -> list[tuple[int, Copies]]:
+    batches: list[tuple[int, Copies]] = []
+    used, numbers, copies = [0] * PACKING_BINS, [0] * PACKING_BINS, Copies()
+    for piece in tokens:
+        rows = [row for row in range(PACKING_BINS) if used[row] + len(piece) <= PACKED_LENGTH]
+        if not rows:
+            batches.append((PACKING_BINS, copies))
+            used, numbers, copies, rows = [0] * PACKING_BINS, [0] * PACKING_BINS, Copies(), [0]
+        row = max(rows, key=lambda row: used[row]) if fullest else rows[0]
+        numbers[row] += 1
+        copies.append((piece, row, used[row], used[row] + len(piece), numbers[row]))
+        used[row] += len(piece)
+    return batches
+
+
+def _split(tokens: list[Any]) -> list[tuple[int, Copies]]:
+    batches: list[tuple[int, Copies]] = []
+    used, number, copies = 0, 0, Copies()
+    for document in tokens:
+        rest = document
+        while len(rest):
+            piece, rest = rest[: PACKED_LENGTH - used], rest[PACKED_LENGTH - used :]
+            number += 1
+            copies.append((piece, 0, used, used + len(piece), number))
+            used += len(piece)
+            if used == PACKED_LENGTH:
+                batches.append((1, copies))
+                used, number, copies = 0, 0, Copies()
+    return batches

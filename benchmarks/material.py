@@ -26,6 +26,8 @@ JPEGS_BATCH = 32
 KILOBYTES_BATCH = 128
 ROWS_LENGTH = 1_000_000
 ROWS_BATCH = 256
+PACKED_LENGTH = 2_048
+PACKING_BINS = 64
 
 
 def increment(x: int) -> int:
@@ -95,6 +97,12 @@ def with_square(record: dict[str, int]) -> dict[str, int]:
 
 def records(count: int) -> list[dict[str, int]]:
     return [as_record(i) for i in range(count)]
+
+
+def documents() -> list[dict[str, Any]]:
+    """4,000 of 50 to 1,000 tokens."""
+    rng = np.random.default_rng(SEED)
+    return [{"tokens": rng.integers(0, 50_000, length, np.int32)} for length in rng.integers(50, 1_001, 4_000)]
 
 
 class Photos:

@@ -17,6 +17,8 @@ from material import (
     KILOBYTES_BATCH,
     MAPS_BATCH,
     MAPS_LENGTH,
+    PACKED_LENGTH,
+    PACKING_BINS,
     PHOTOS_BATCH,
     RECORDS_BATCH,
     ROWS_BATCH,
@@ -28,6 +30,7 @@ from material import (
     as_record,
     columns_of_numbers,
     decode_and_crop,
+    documents,
     double,
     increment,
     jpegs,
@@ -279,3 +282,16 @@ def open_lines(count: int) -> float:
 
     once()
     return min(once() for _ in range(20)) * 1e3
+
+
+def packing(kind: str) -> Iterable[Any]:
+    """Packed rows of documents in memory."""
+    stream = grain.MapDataset.source(documents()).to_iter_dataset(RO)
+    lengths = {"tokens": PACKED_LENGTH}
+    if kind == "split":
+        return grain.experimental.ConcatThenSplitIterDataset(stream, length_struct=lengths)
+    pack = {
+        "first": grain.experimental.FirstFitPackIterDataset,
+        "best": grain.experimental.BestFitPackIterDataset,
+    }[kind]
+    return pack(stream, length_struct=lengths, num_packing_bins=PACKING_BINS)

@@ -71,6 +71,7 @@ ARRAY_BARS = {"grain": None, "floor": 1 / 1.5}
 FEW = "100 components"
 HANDOVER_BARS = {"grain": 3, "torch": 2.5, "floor": 1 / 2.5}
 INLINE = {"inline": (0,)}
+PACKING_BARS = {"grain": 8, "floor": 1 / 3}
 
 WORKLOADS = [
     Workload("shuffle", "shuffle", at_least={"grain": 40}),
@@ -124,6 +125,9 @@ WORKLOADS = [
     Workload("loader", "loader", (0,), batch=64, at_least={"grain": 20, "torch": 1}),
     Workload("loader_mp", "loader", (2,), batch=64, seconds=2, at_least={"grain": 20, "torch": 1}),
     Workload("loader_random", "loader_random", batch=64, seconds=1, at_least={"grain": 10}),
+    Workload("pack_first_fit", "packing", ("first",), seconds=1, at_least=PACKING_BARS),
+    Workload("pack_best_fit", "packing", ("best",), seconds=1, at_least=PACKING_BARS),
+    Workload("concat_and_split", "packing", ("split",), seconds=1, at_least=PACKING_BARS),
     Workload("blocking", "blocking", seconds=1, at_least={"grain": None}),
     Workload("webdataset_1k", "shard", (1_000,), seconds=1, at_least={"webdataset": 1}),
     Workload("webdataset_100k", "shard", (100_000,), seconds=1, at_least={"webdataset": 1}),

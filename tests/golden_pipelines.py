@@ -99,6 +99,16 @@ def loader(records, epochs, shuffle, seed, shard, operations, batch, workers):
 FUNCTIONS = {function.__name__: function for function in (add1, mul3, neg, radd, rnorm, rmany, even, mod3)}
 
 
+def document(x):
+    return {"tokens": np.arange(x, x + (x * 7919) % 13 + 1, dtype=np.int32)}
+
+
+def packed(pack):
+    return lambda parent, length, bins, seed, shuffle: pack(
+        parent, length_struct={"tokens": length}, num_packing_bins=bins, seed=seed, shuffle_bins=shuffle
+    )
+
+
 def opened(parent: Any, threads: int) -> Any:
     return parent.to_iter_dataset(ReadOptions(num_threads=threads, prefetch_buffer_size=4 * threads))
 
@@ -130,6 +140,12 @@ OPERATORS = {
     "tprefetch": lambda parent, size: ex.ThreadPrefetchIterDataset(parent, prefetch_buffer_size=size),
     "interleave": lambda parents, cycle: ex.InterleaveIterDataset(parents, cycle_length=cycle),
     "rebatch": ex.RebatchIterDataset,
+    "docs": lambda parent: parent.map(document),
+    "first_fit": packed(ex.FirstFitPackIterDataset),
+    "best_fit": packed(ex.BestFitPackIterDataset),
+    "cts": lambda parent, length, split: ex.ConcatThenSplitIterDataset(
+        parent, length_struct={"tokens": length}, split_full_length_features=split
+    ),
     "loader": loader,
     "mp": lambda parent, count: parent.mp_prefetch(MultiprocessingOptions(num_workers=count)),
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pipelines_files
+from pipelines_packing import PACKING_PIPELINES
 
 from grain import (
     DataLoader,
@@ -439,6 +440,7 @@ ITER_PIPELINES: dict[str, Callable[[Opening], IterDataset[Any]]] = {
         .map_with_index(pair_with_index)
     ),
     **pipelines_files.ITER_PIPELINES,
+    **PACKING_PIPELINES,
 }
 
 

@@ -2,9 +2,11 @@
 
 golden/specs.jsonl holds random pipelines, each with how many elements to take and where to save; golden/answers.jsonl
 what Grain answered, or the type of its error, but for DataLoaders whose shards are not equally long, of which Grain
-loses the remainder or fails. golden/table.jsonl holds its answers for the rows of pipelines.py, but
-those that it lacks (slicing by a sequence of indices) or does wrong (a repeated interleave saves stale flags, one of
-datasets with gaps fails).
+loses the remainder or fails; concatenate-then-split was restored from states as Grain gave them, because after a way
+through JSON it loses a document. golden/packing.jsonl holds documents, options and Grain's answers for all kinds of
+packing. golden/table.jsonl holds its answers for the rows of pipelines.py, but those that it lacks (slicing by a
+sequence of indices, packing by methods) or does wrong (a repeated interleave saves stale flags, one of datasets with
+gaps fails).
 """
 
 from __future__ import annotations
@@ -14,9 +16,13 @@ import json
 from pathlib import Path
 
 import golden_pipelines
+import numpy as np
 import pipelines
 import pytest
 from golden_pipelines import as_state, build, plain
+
+from grain import MapDataset, ReadOptions, experimental
+from grain.experimental import BOSHandling
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -129,3 +135,43 @@ def test_table_states_that_grain_wrote_are_restored(recorded):
         iterator.set_state(state)
         assert iterator.get_state() == state
         assert [as_json(element) for element in iterator] == recorded["out"][position:]
+
+
+# ---------------------------------------------------------------- packing
+
+
+def decoded(value):
+    """A recorded value: arrays with their types, and shapes even where they are empty."""
+    return np.array(value["v"], value["dtype"]).reshape(value["shape"]) if isinstance(value, dict) else value
+
+
+@pytest.fixture(params=read("packing.jsonl"), ids=lambda case: case["operator"])
+def packed(request):
+    """Documents packed by us, and what Grain recorded."""
+    case = request.param
+    documents = [{name: decoded(value) for name, value in document.items()} for document in case["documents"]]
+    options = dict(case["options"])
+    if "bos_handling" in options:
+        options["bos_handling"] = BOSHandling[options["bos_handling"]]
+    stream = MapDataset.source(documents).to_iter_dataset(ReadOptions(num_threads=0, prefetch_buffer_size=0))
+    return getattr(experimental, case["operator"])(stream, **options), case
+
+
+def as_recorded(row):
+    """A row with all that is to be the same: the order of its keys, types, shapes, values."""
+    return [[name, pipelines.plain(value)] for name, value in row.items()]
+
+
+def test_packed_rows_and_states(packed):
+    dataset, case = packed
+    expected = [[[name, pipelines.plain(decoded(value))] for name, value in row] for row in case["rows"]]
+    iterator = iter(dataset)
+    states, rows = [iterator.get_state()], []
+    for row in iterator:
+        rows.append(as_recorded(row))
+        states.append(iterator.get_state())
+    assert rows == expected
+    assert states == case["states"]
+    for position, state in enumerate(case["states"]):
+        iterator.set_state(state)
+        assert [as_recorded(row) for row in iterator] == expected[position:], f"restored after {position} rows"

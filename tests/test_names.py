@@ -16,10 +16,14 @@ CHECKPOINT = {
 }
 CONSTANTS = {"DATASET_INDEX", "EPOCH", "INDEX", "META_FEATURES", "RECORD", "RECORD_KEY", "SEED"}
 EXPERIMENTAL = {
+    "BOSHandling",
+    "BestFitPackIterDataset",
     "CacheIterDataset",
+    "ConcatThenSplitIterDataset",
     "DatasetOptions",
     "ElasticIterator",
     "ExecutionTrackingMode",
+    "FirstFitPackIterDataset",
     "FlatMapIterDataset",
     "FlatMapMapDataset",
     "FlatMapTransform",
@@ -28,6 +32,8 @@ EXPERIMENTAL = {
     "JsonLinesIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
+    "PackAndBatchOperation",
+    "PackingStatistics",
     "ParquetIterDataset",
     "PerformanceConfig",
     "RebatchIterDataset",

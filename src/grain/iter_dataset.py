@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from grain.dataset import Dataset, NodeDataset
 from grain.graph.node import IterNode
@@ -16,7 +16,9 @@ from grain.ops.distributing import prefetch_in_processes
 from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.merging import iter_mix, iter_zip
+from grain.ops.packing import PackingOptions, pack_best_fit, pack_first_fit
 from grain.ops.placing import device_put
+from grain.ops.splitting import SplittingOptions, concat_and_split
 from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions, MultiprocessingOptions
 
@@ -139,6 +141,48 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         [0, 3, 2, 1, 6, 5, 7, 4, 9, 8]
         """
         return self._derived(iter_window_shuffle(self._as_node, window_size, seed))
+
+    def pack_first_fit(self, **options: Unpack[PackingOptions]) -> IterDataset[Any]:
+        """Documents, which are dicts of arrays, side by side in rows; each goes into the first row with room.
+
+        `num_packing_bins` rows are filled at a time, and come in a random order if `shuffle_bins` is not False.
+
+        >>> import grain
+        >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 2), 1)])
+        >>> packed = documents.to_iter_dataset().pack_first_fit(
+        ...     length_struct={"tokens": 5}, num_packing_bins=2, shuffle_bins=False
+        ... )
+        >>> for row in packed:
+        ...     print(row["tokens"], row["tokens_segment_ids"], row["tokens_positions"])
+        [1 1 1 3 3] [1 1 1 2 2] [0 1 2 0 1]
+        [2 2 2 2 0] [1 1 1 1 0] [0 1 2 3 0]
+        """
+        return self._derived(pack_first_fit(self._as_node, **options))
+
+    def pack_best_fit(self, **options: Unpack[PackingOptions]) -> IterDataset[Any]:
+        """As `pack_first_fit`, but each document goes into the fullest row with room.
+
+        >>> import grain
+        >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 1), 1)])
+        >>> packed = documents.to_iter_dataset().pack_best_fit(
+        ...     length_struct={"tokens": 5}, num_packing_bins=2, shuffle_bins=False
+        ... )
+        >>> [row["tokens"].tolist() for row in packed]
+        [[1, 1, 1, 0, 0], [2, 2, 2, 2, 3]]
+        """
+        return self._derived(pack_best_fit(self._as_node, **options))
+
+    def concat_and_split(self, **options: Unpack[SplittingOptions]) -> IterDataset[Any]:
+        """Documents, which are dicts of arrays, one after the other, cut where a row is full.
+
+        >>> import grain
+        >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 2), 1)])
+        >>> for row in documents.to_iter_dataset().concat_and_split(length_struct={"tokens": 5}):
+        ...     print(row["tokens"], row["tokens_segment_ids"], row["tokens_positions"])
+        [1 1 1 2 2] [1 1 1 2 2] [0 1 2 0 1]
+        [2 2 3 3 0] [1 1 2 2 0] [0 1 0 1 0]
+        """
+        return self._derived(concat_and_split(self._as_node, **options))
 
     def thread_prefetch(self, prefetch_buffer_size: int) -> IterDataset[T]:
         """Elements may be made up to `prefetch_buffer_size` ahead; they are the same, in the same order.

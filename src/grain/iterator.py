@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from grain.graph.node import Context, Node, WorkerContext
 from grain.iterators.opening import open_stream
 from grain.options import DatasetOptions
+from grain.packed_rows import PackingStatistics
 from grain.state_files import Checkpointable
 from grain.tracebacks import shorten_traceback
 
@@ -58,6 +59,11 @@ class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
             context = Context(options, WorkerContext())
             self._adopt_context(context)
         return context
+
+    @property
+    def packing_statistics(self) -> PackingStatistics:
+        """How full the rows are that the pipeline's packing operators have made in this process."""
+        return self._ctx.packing
 
     def _share_context(self, context: Context) -> None:
         """Take part in a larger pipeline: what is set there holds here too."""

@@ -10,6 +10,7 @@ from grain.errors import StateMismatchError
 from grain.fields import Fields, Frozen
 from grain.graph.parts import Part
 from grain.options import DatasetOptions, ReadOptions
+from grain.packed_rows import PackingStatistics
 
 Self = TypeVar("Self", bound="Node")
 
@@ -123,6 +124,10 @@ class Context(Fields):
 
     dataset_options: DatasetOptions
     mp_context: WorkerContext
+    packing: PackingStatistics
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"packing": PackingStatistics(), **kwargs})
 
 
 class Stateless(Fields):

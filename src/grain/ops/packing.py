@@ -1,0 +1,329 @@
+"""Packing: whole documents side by side in rows of a fixed length."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NotRequired, Required, TypedDict, Unpack
+
+import numpy as np
+
+from grain.arithmetic import integer
+from grain.errors import StateMismatchError, add_place
+from grain.fields import Fields
+from grain.fitting import BestFit, Bins, FirstFit
+from grain.graph.node import IterNode, Parent
+from grain.packed_rows import Feature, Row, RowFormat, as_document
+from grain.trees import flatten_with_path
+
+_AXES = operator.attrgetter("ndim")
+
+
+class Packing(IterNode):
+    """Documents into the rows of a batch until one finds no room; then the rows are handed out, and it opens the next.
+
+    Which row a document gets is up to `fit`, and needs lengths only.
+    """
+
+    parent: Any
+    fit: type[Bins]
+    format: RowFormat
+    alignments: tuple[int, ...]
+    num_packing_bins: int
+    seed: int
+    shuffle_bins: bool
+    group_by: int | None
+    """The feature by which shuffled rows are grouped, as its place in the format."""
+    max_sequences_per_bin: int | None
+    parent_field = "parent"
+
+    class State(Fields):
+        parent: Any
+        """Where the parent was before the first document of the batch whose rows are handed out next."""
+        next_row: int = 0
+        counter: int = 0
+        """The number of rows handed out so far: it seeds the order of each batch."""
+        _filling: Batch | None = None
+        """The batch that documents are put into; None: to be packed again, from `parent` on."""
+        _ready: Batch | None = None
+        """The batch whose rows are handed out."""
+        _order: Sequence[int] = ()
+        _batch_bytes: int | None = None
+
+    @property
+    def parents(self) -> tuple[Any]:
+        return (self.parent,)
+
+    def fresh(self, *parents: Parent) -> Any:
+        return self.State(parents[0].save(), _filling=Batch(self, []))
+
+    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+        if state._filling is None:
+            parent.restore(state.parent)
+            state._filling = Batch(self, [])
+        while state._ready is not None or self._pack(state, parent):
+            batch, order = state._ready, state._order
+            last = len(order) - 1
+            for position in range(state.next_row, len(order)):
+                row = batch.rows[order[position]]
+                state.counter += 1
+                if position < last:
+                    state.next_row = position + 1
+                else:
+                    state.parent, state.next_row, state._ready = batch.end, 0, None
+                parent.context.packing.count(row, self.format.features)
+                yield row.element
+
+    def _pack(self, state: Any, parent: Parent) -> bool:
+        """Fill a batch; False where there are no documents left."""
+        batch = state._filling
+        batch.fill(parent)
+        if not batch.rows:
+            return False
+        if state.next_row >= len(batch.rows):
+            raise StateMismatchError(
+                f"The state does not fit {self}: the next row is {state.next_row} of a batch that has only "
+                f"{len(batch.rows)}. Restore it with the pipeline that saved it."
+            )
+        state._order = self._order(batch.rows, state.counter - state.next_row)
+        state._ready, state._filling = batch, Batch(self, batch.waiting)
+        state._batch_bytes = batch.rows[0].nbytes * self.num_packing_bins
+        return True
+
+    def _order(self, rows: Sequence[Row], handed_out: int) -> Sequence[int]:
+        places = range(len(rows))
+        if not self.shuffle_bins:
+            return places
+        order: list[int] = np.random.default_rng(self.seed + handed_out).permuted(places).tolist()
+        if self.group_by is None:
+            return order
+        means = [_mean_of_distinct(row.cells[self.group_by][0]) for row in rows]
+        return sorted(places, key=lambda place: (means[place], order[place]))
+
+    def batch_bytes(self, state: Any) -> int:
+        """The size of the rows of a batch that is full."""
+        if state._batch_bytes is None:
+            raise ValueError("No current batch. Size can only be computed after at least one element has been packed.")
+        return state._batch_bytes  # type: ignore[no-any-return]
+
+    def __str__(self) -> str:
+        return f"{self.fit.__name__}PackIterDataset"
+
+
+def _mean_of_distinct(values: Any) -> Any:
+    distinct = np.unique(values)
+    count = np.count_nonzero(distinct)
+    return distinct.sum() / count if count else 0
+
+
+class Batch:
+    """Rows that are being filled; `waiting` are documents that have been read and are in no row yet."""
+
+    def __init__(self, node: Packing, waiting: list[Any]) -> None:
+        self._node, self._format, self.waiting = node, node.format, waiting
+        lengths = [feature.length for feature in self._format.features]
+        self._bins = node.fit(lengths, node.alignments, node.num_packing_bins, node.max_sequences_per_bin)
+        self.rows: list[Row] = []
+        self.end: Any = None
+        """Where the parent was after the last document, once that is known."""
+        self._examples: list[Any] = []
+        """The features of the document that opened the batch."""
+
+    def fill(self, parent: Parent) -> None:
+        """Put documents into rows until one finds no room."""
+        waiting = self.waiting
+        while True:
+            if not waiting:
+                # Documents for which rows can be opened have room; nobody will ask where the parent was before them.
+                unopened = self._bins.unopened
+                self.end = None if unopened else parent.save()
+                waiting.extend(islice(iter(parent), unopened or 1))
+            if not waiting:
+                self.end = parent.save()
+                return
+            together = len(waiting)
+            while waiting:
+                elements = waiting[:together]
+                try:
+                    columns = self._columns(elements)
+                except Exception as error:
+                    if together > 1:
+                        together = 1  # to find out which one it is
+                        continue
+                    waiting.pop(0)
+                    add_place(error, self._node, None if waiting else parent.element_index)
+                    raise
+                count = self._place(elements, columns)
+                del waiting[:count]
+                if count < together:
+                    return
+
+    def _columns(self, elements: Sequence[Any]) -> list[list[Any]]:
+        """The features of some documents, each in a list."""
+        for name in self._format.lists:
+            _ = [element[name] for element in elements]  # to see that it is there
+        flat = elements if self._format.is_flat else [self._flattened(element) for element in elements]
+        columns = [[element[feature.name] for element in flat] for feature in self._format.features]
+        for place, feature in enumerate(self._format.features):
+            column = columns[place]
+            example = self._examples[place] if self._examples else as_document(column[0], feature.name)
+            if not _are_alike(column, example):
+                columns[place] = column = [as_document(value, feature.name, example) for value in column]
+            if max(map(len, column)) > feature.length:
+                raise self._too_long([column[0] for column in columns])
+        return columns
+
+    def _place(self, elements: Sequence[Any], columns: Sequence[Sequence[Any]]) -> int:
+        """Put documents into rows; the number of those that have found room."""
+        rows, names, count = self.rows, self._format.lists, 0
+        needs = zip(*(map(len, column) for column in columns), strict=True)
+        for documents, (row, starts) in zip(zip(*columns, strict=True), self._bins.places(needs), strict=False):
+            if row == len(rows):
+                self._examples = self._examples or list(documents)
+                rows.append(self._format.row(self._examples))
+            rows[row].add(documents, starts)
+            for name in names:
+                rows[row].element[name].append(elements[count][name])
+            count += 1
+        return count
+
+    def _flattened(self, element: Any) -> dict[str, Any]:
+        return {f.name: functools.reduce(operator.getitem, f.path, element) for f in self._format.features}
+
+    def _too_long(self, values: Sequence[Any]) -> ValueError:
+        lengths = [len(as_document(value, "")) for value in values]
+        pairs = zip(self._format.features, lengths, strict=True)
+        exceeding = [(feature.path, length, feature.length) for feature, length in pairs if length > feature.length]
+        return ValueError(
+            f"Inputs to {'PackedBatch' if self._node.fit is FirstFit else 'packer'} must be truncated to max length. "
+            f"Exceeds: (feature_path, feature_length, max_length) = {exceeding}"
+        )
+
+
+def _are_alike(column: Sequence[Any], example: Any) -> bool:
+    """Whether all are arrays that differ from `example` in the first axis only."""
+    return (
+        set(map(type, column)) == {np.ndarray}
+        and set(map(_AXES, column)) == {example.ndim}
+        and (example.ndim == 1 or {document.shape[1:] for document in column} == {example.shape[1:]})
+    )
+
+
+class PackingOptions(TypedDict):
+    """The options of packing, those of `grain.experimental.FirstFitPackIterDataset`."""
+
+    length_struct: Required[Mapping[str, Any]]
+    """How long rows are, for each feature. Other features are dropped."""
+    num_packing_bins: Required[int]
+    """How many rows are filled at a time."""
+    seed: NotRequired[int]
+    shuffle_bins: NotRequired[bool]
+    """Whether rows filled at a time come in a random order; they do if nothing is said."""
+    shuffle_bins_group_by_feature: NotRequired[str | None]
+    """Rows come in the order of the means of their distinct values of this feature, those of one mean shuffled."""
+    meta_features: NotRequired[Sequence[str]]
+    """Features without segment ids and positions; those that are not in `length_struct` become lists of values."""
+    pack_alignment_struct: NotRequired[Any]
+    """Documents start at multiples of these."""
+    padding_struct: NotRequired[Any]
+    """What fills the rest of a row; 0 where it is None."""
+    max_sequences_per_bin: NotRequired[int | None]
+
+
+def pack_first_fit(parent: IterNode, **options: Unpack[PackingOptions]) -> Packing:
+    """Each document into the first row with room."""
+    return _pack(parent, FirstFit, **options)
+
+
+def pack_best_fit(parent: IterNode, **options: Unpack[PackingOptions]) -> Packing:
+    """Each document into the fullest row with room."""
+    return _pack(parent, BestFit, **options)
+
+
+def _pack(
+    parent: IterNode,
+    fit: type[Bins],
+    *,
+    length_struct: Mapping[str, Any],
+    num_packing_bins: int,
+    seed: int = 0,
+    shuffle_bins: bool = True,
+    shuffle_bins_group_by_feature: str | None = None,
+    meta_features: Sequence[str] = (),
+    pack_alignment_struct: Any = None,
+    padding_struct: Any = None,
+    max_sequences_per_bin: int | None = None,
+) -> Packing:
+    if max_sequences_per_bin is not None and max_sequences_per_bin <= 0:
+        raise ValueError(
+            f"If specified, `max_sequences_per_bin` must be a positive integer, but got {max_sequences_per_bin}."
+        )
+    if integer("num_packing_bins", num_packing_bins) <= 0:
+        raise ValueError(f"`num_packing_bins` must be a positive integer, but got {num_packing_bins}.")
+    if integer("seed", seed) < 0:
+        raise ValueError(f"The seed must be a non-negative integer, but got {seed}.")
+    features = _features(length_struct, meta_features, padding_struct)
+    alignments = (
+        [1] * len(features)
+        if pack_alignment_struct is None
+        else _leaves("pack_alignment_struct", pack_alignment_struct, features)
+    )
+    for feature, alignment in zip(features, alignments, strict=True):
+        if integer(f"The alignment of {feature.name!r}", alignment) <= 0:
+            raise ValueError(f"The alignment of {feature.name!r} must be a positive integer, but got {alignment}.")
+    lists = [name for name in meta_features if name not in length_struct]
+    return Packing(
+        parent,
+        fit,
+        RowFormat(length_struct, features, lists, is_sorted=True),
+        tuple(alignments),
+        num_packing_bins,
+        seed,
+        shuffle_bins,
+        _place_of(shuffle_bins_group_by_feature, features) if shuffle_bins else None,
+        max_sequences_per_bin,
+    )
+
+
+def _features(length_struct: Any, meta_features: Sequence[str], padding_struct: Any) -> tuple[Feature, ...]:
+    if not isinstance(length_struct, Mapping) or not length_struct:
+        raise ValueError(f"length_struct must be a dict with a length for each feature, but got {length_struct!r}.")
+    features = []
+    for path, length in flatten_with_path(dict(length_struct)):
+        if len(path) > 1 and path[0] not in meta_features:
+            raise ValueError(
+                f"Failed to extract segment ids for {path[0]!r}, which has type {type(length_struct[path[0]])} rather "
+                "than np.ndarray. Perhaps it should be marked as a meta feature?"
+            )
+        features.append(Feature(path, integer(f"The length of {path}", length), path[0] in meta_features))
+    if padding_struct is None:
+        return tuple(features)
+    paddings = _leaves("padding_struct", padding_struct, features)
+    return tuple(feature.replaced(padding=value) for feature, value in zip(features, paddings, strict=True))
+
+
+def _leaves(name: str, struct: Any, features: Sequence[Feature]) -> list[Any]:
+    """What `struct` has in the places of the features."""
+    leaves = []
+    for feature in features:
+        value = struct
+        for key in feature.path:
+            if not isinstance(value, Mapping | Sequence) or (isinstance(value, Mapping) and key not in value):
+                raise ValueError(
+                    f"{name} must be of the structure of length_struct, but has nothing at {feature.path}."
+                )
+            value = value[key]
+        leaves.append(value)
+    unknown = set(struct) - {feature.path[0] for feature in features}
+    if unknown:
+        raise ValueError(f"{name} must be of the structure of length_struct, which has no {sorted(unknown)}.")
+    return leaves
+
+
+def _place_of(name: str | None, features: Sequence[Feature]) -> int | None:
+    names = [feature.name for feature in features]
+    if name is not None and name not in names:
+        raise ValueError(f"shuffle_bins_group_by_feature must be one of {names}, but got {name!r}.")
+    return None if name is None else names.index(name)

@@ -1,0 +1,363 @@
+"""Concatenate-then-split: documents one after the other, cut where a row is full, so that no row has padding."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import accumulate
+from typing import Any, NotRequired, Required, TypedDict, Unpack
+
+import numpy as np
+
+from grain.arithmetic import integer
+from grain.errors import StateMismatchError, add_place
+from grain.fields import Fields
+from grain.graph.node import IterNode, Parent, copied
+from grain.packed_rows import Feature, Row, RowFormat, as_document
+from grain.trees import spec_like
+
+_END = object()
+_UNCUT = [-1, -1]
+"""The slice of a feature of which nothing has been handed out."""
+
+
+class BOSHandling(enum.Enum):
+    """What happens to the first token of each piece of a document."""
+
+    DO_NOTHING = enum.auto()
+    REPLACE_FIRST_TOKEN_WITH_BOS = enum.auto()
+
+
+class Piece:
+    """What is left of a document.
+
+    Features that are `whole` are never cut: they are in each row that has a part of the document.
+    """
+
+    __slots__ = ("documents", "is_cut", "lengths", "origin", "starts", "whole")
+
+    def __init__(self, documents: Sequence[Any], whole: Set[int], origin: Any) -> None:
+        self.documents, self.whole, self.origin = documents, whole, origin
+        self.lengths = [len(document) for document in documents]
+        self.starts = [0] * len(documents)
+        self.is_cut = False
+
+    def take(self, counts: Sequence[int]) -> list[Any]:
+        """The next `counts` tokens of the features."""
+        parts = []
+        for place, (document, count) in enumerate(zip(self.documents, counts, strict=True)):
+            if place in self.whole:
+                parts.append(document)
+                self.starts[place] = len(document)
+            else:
+                start = self.starts[place]
+                parts.append(document[start : start + count])
+                self.starts[place] += count
+                self.lengths[place] -= count
+        self.is_cut = True
+        return parts
+
+
+class Buffer:
+    """The documents of the row that is being filled, and of full rows that have overtaken it."""
+
+    def __init__(self, node: ConcatThenSplit) -> None:
+        self._node, self._features = node, node.format.features
+        self._documents: list[Sequence[Any]] = []
+        self._rooms = [feature.length for feature in self._features]
+        self._passed: list[Sequence[Any]] = []
+        self._has_axes = False
+        """Whether a document has tokens that are more than numbers."""
+        self.limited_by: Feature | None = None
+
+    def rows(self) -> list[Row]:
+        """The row, and those that have overtaken it."""
+        rows = [self._joined(self._documents)] if self._documents else []
+        return [*rows, *(self._joined([documents]) for documents in self._passed)] if self._passed else rows
+
+    def _joined(self, documents: Sequence[Sequence[Any]]) -> Row:
+        row = self._node.format.joined(documents)
+        for place in self._node.bos_features:
+            lengths = [len(document[place]) for document in documents]
+            starts = [start for start, length in zip(accumulate([0, *lengths]), lengths, strict=False) if length]
+            row.cells[place][0][starts] = self._node.bos_token_id
+        return row
+
+    def pass_by(self, documents: Sequence[Any]) -> None:
+        """A row of its own for a document."""
+        self._passed.append(documents)
+
+    def add(self, documents: Sequence[Any]) -> bool:
+        """Put in a whole document; False where there is no room for it."""
+        rooms = self._rooms
+        for place, document in enumerate(documents):
+            if document.ndim > 1 or self._has_axes:
+                self._check_shape(place, document)
+            if len(document) > rooms[place]:
+                return False
+        self._documents.append(documents)
+        for place, document in enumerate(documents):
+            rooms[place] -= len(document)
+        return True
+
+    def add_at_once(self, element: Any) -> bool:
+        """Put in a document of the most common kind, one array of numbers; False where it is another or has no room."""
+        if type(element) is dict and len(element) == 1 == len(self._features):
+            document = element.get(self._features[0].path[0])
+            if type(document) is np.ndarray and document.ndim == 1 and not self._has_axes:
+                length = len(document)
+                if length <= self._rooms[0]:
+                    self._rooms[0] -= length
+                    self._documents.append((document,))
+                    return True
+        return False
+
+    def add_part(self, piece: Piece) -> Piece | None:
+        """Put in as much of `piece` as there is room for; what is left of it."""
+        for place in piece.whole:
+            if piece.lengths[place] > self._rooms[place]:
+                self.limited_by = self._features[place]
+                return piece
+        counts = [min(need, room) for need, room in zip(piece.lengths, self._rooms, strict=True)]
+        has_rest = counts != piece.lengths
+        if has_rest and not any(counts[place] for place in self._node.cut_features):
+            return piece
+        self.add(piece.take(counts))
+        return piece if has_rest else None
+
+    def _check_shape(self, place: int, document: Any) -> None:
+        self._has_axes = True
+        if self._documents:
+            as_document(document, self._features[place].name, self._documents[0][place])
+
+
+class ConcatThenSplit(IterNode):
+    """Documents one after the other, cut where a row is full.
+
+    A row ends with the first feature that has no room: what there is room for of that document's features is written,
+    and each goes on in the next row where it was cut. Features that fit are not held back for those that do not.
+    """
+
+    parent: Any
+    format: RowFormat
+    split_full_length_features: bool
+    meta_features: frozenset[int]
+    """Their places in the format."""
+    cut_features: tuple[int, ...]
+    """The places of the others."""
+    bos_features: tuple[int, ...]
+    """The places in the format of features whose pieces start with `bos_token_id`."""
+    bos_token_id: int | None
+    parent_field = "parent_state"
+
+    class State(Fields):
+        parent_state: Any
+        """Where the parent was when the row was begun, or before the document that it begins with a part of."""
+        remainder_slices: dict[str, list[int]]
+        """What is left of that document."""
+        elements_from_buffer_after_checkpoint: int = 0
+        _ready: deque[Row] | None = None
+        """Rows to be handed out; None: to be filled again from `parent_state` on."""
+        _buffer: Buffer | None = None
+        _remainder: Piece | None = None
+        _repeated_count: int = 0
+        """How many of the rows that are being filled were handed out before the state was saved."""
+        _has_ended: bool = False
+        _has_warned: bool = False
+
+    @property
+    def parents(self) -> tuple[Any]:
+        return (self.parent,)
+
+    def fresh(self, *parents: Parent) -> Any:
+        return self.State(parents[0].save(), self._slices(None), _ready=deque())
+
+    def load(self, state: Any, fields: dict[str, Any]) -> Any:
+        slices, expected = fields["remainder_slices"], self._slices(None)
+        if not isinstance(slices, dict) or slices.keys() != expected.keys():
+            raise StateMismatchError(
+                f"The state does not fit {self}: remainder_slices must be those of {list(expected)}, but are {slices}. "
+                "Restore it with the pipeline that saved it."
+            )
+        return self.State(**fields)
+
+    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+        if state._ready is None:
+            self._resume(state, parent)
+        while state._ready or self._fill(state, parent):
+            row = state._ready.popleft()
+            state.elements_from_buffer_after_checkpoint += 1
+            parent.context.packing.count(row, self.format.features)
+            yield row.element
+
+    def _resume(self, state: Any, parent: Parent) -> None:
+        """Go back to where the row was begun. What it had then is filled in again, without being handed out."""
+        parent.restore(state.parent_state)
+        state._ready = deque()
+        state._repeated_count = state.elements_from_buffer_after_checkpoint
+        slices = state.remainder_slices
+        if any(bounds != _UNCUT for bounds in slices.values()):
+            element = next(iter(parent), _END)
+            if element is _END:
+                raise StateMismatchError(
+                    f"The state does not fit {self}: the document that the next row begins with is missing. "
+                    "Restore it with the pipeline that saved it."
+                )
+            piece = Piece(*self._documents(element), copied(state.parent_state))
+            piece.take([slices[f.name][0] if f.name in slices else 0 for f in self.format.features])
+            state._remainder = piece
+        if state._repeated_count:
+            state._buffer = Buffer(self)
+
+    def _fill(self, state: Any, parent: Parent) -> bool:
+        """Fill the next row, and those that overtake it; False where there are no documents left."""
+        while not state._ready and not state._has_ended:
+            if state._buffer is None:
+                self._checkpoint(state, parent)
+                state._buffer = Buffer(self)
+            self._read(state, parent)
+            rows, repeated = state._buffer.rows(), state._repeated_count
+            state._buffer, state._repeated_count = None, 0
+            if repeated > len(rows):
+                raise StateMismatchError(
+                    f"The state does not fit {self}: {repeated} rows were handed out where there are only {len(rows)}. "
+                    "Restore it with the pipeline that saved it."
+                )
+            state._ready.extend(rows[repeated:])
+            if state._has_ended and not state._ready and not state.elements_from_buffer_after_checkpoint:
+                self._checkpoint(state, parent)
+        return bool(state._ready)
+
+    def _checkpoint(self, state: Any, parent: Parent) -> None:
+        piece = state._remainder
+        state.parent_state = parent.save() if piece is None else piece.origin
+        state.remainder_slices = self._slices(piece)
+        state.elements_from_buffer_after_checkpoint = 0
+
+    def _read(self, state: Any, parent: Parent) -> None:
+        """Read documents until one is not wholly in the row."""
+        buffer = state._buffer
+        if state._remainder is not None:
+            state._remainder = buffer.add_part(state._remainder)
+            if state._remainder is not None:
+                return
+        origin, is_plain = parent.save(), self.split_full_length_features and not self.meta_features
+        for element in parent:
+            if is_plain and buffer.add_at_once(element):
+                origin = parent.save()
+                continue
+            try:
+                documents, whole = self._documents(element)
+                if not self.split_full_length_features and self._are_passed_by(documents):
+                    buffer.pass_by(documents)
+                elif not buffer.add(documents):
+                    state._remainder = buffer.add_part(Piece(documents, whole, origin))
+            except Exception as error:
+                add_place(error, self, parent.element_index)
+                raise
+            if state._remainder is not None:
+                self._warn_of_meta_feature(state)
+                return
+            origin = parent.save()
+        state._has_ended = True
+
+    def _documents(self, element: Any) -> tuple[list[Any], Set[int]]:
+        """The features of a document as arrays, and the places of those that are never cut."""
+        documents: list[Any] = []
+        whole, names = self.meta_features, self.format.struct
+        if not isinstance(element, dict):
+            raise ValueError(f"Parent elements must be unnested dictionaries but got {spec_like(element)}.")
+        for name in names:
+            document: Any = element.get(name)
+            if type(document) is not np.ndarray or not document.ndim:
+                if name not in element:
+                    break
+                whole = whole if np.ndim(document) else whole | {len(documents)}
+                document = as_document(document, name)
+            documents.append(document)
+        if len(documents) != len(names) or len(element) != len(names):
+            raise ValueError(
+                f"Parent element has structure {spec_like(element)} but target sequence length is {names}. "
+                "There must be a sequence length for each feature."
+            )
+        for place in self.meta_features:
+            feature, length = self.format.features[place], len(documents[place])
+            if length > feature.length:
+                raise ValueError(
+                    f"Failed to pack element: the meta feature {feature.name!r} has {length} tokens, a row only "
+                    f"{feature.length}, and meta features are never split. Raise its length in length_struct."
+                )
+        return documents, whole
+
+    def _are_passed_by(self, documents: Sequence[Any]) -> bool:
+        """Whether a document that fills a row by itself gets one to itself."""
+        rests = [
+            feature.length - len(document) for feature, document in zip(self.format.features, documents, strict=True)
+        ]
+        return min(rests) == 0
+
+    def _slices(self, piece: Piece | None) -> dict[str, list[int]]:
+        if piece is None or not piece.is_cut:
+            return {feature.name: list(_UNCUT) for feature in self.format.features if not feature.is_meta}
+        pairs = zip(self.format.features, piece.starts, piece.documents, strict=True)
+        return {f.name: [start, len(document)] for f, start, document in pairs if not f.is_meta}
+
+    def _warn_of_meta_feature(self, state: Any) -> None:
+        limit = state._buffer.limited_by
+        if limit is not None and limit.is_meta and not state._has_warned:
+            state._has_warned = True
+            import logging  # only now: `import grain` is to be fast
+
+            logging.getLogger("grain").error(
+                "Meta feature %r limited packing. Resulting sequences might have unnecessary padding. "
+                "Consider increasing its target sequence length, which is %d.",
+                limit.name,
+                limit.length,
+            )
+
+    def __str__(self) -> str:
+        return "ConcatThenSplitIterDataset"
+
+
+class SplittingOptions(TypedDict):
+    """The options of concatenate-then-split."""
+
+    length_struct: Required[Mapping[str, int]]
+    meta_features: NotRequired[Sequence[str]]
+    split_full_length_features: NotRequired[bool]
+    bos_handling: NotRequired[BOSHandling]
+    bos_features: NotRequired[Sequence[str]]
+    bos_token_id: NotRequired[int | None]
+
+
+def concat_and_split(parent: IterNode, **options: Unpack[SplittingOptions]) -> ConcatThenSplit:
+    """The documents of `parent`, one after the other, in rows of `length_struct`."""
+    meta_features, bos_features = options.get("meta_features", ()), options.get("bos_features", ())
+    bos_token_id, bos_handling = options.get("bos_token_id"), options.get("bos_handling", BOSHandling.DO_NOTHING)
+    if bos_handling is BOSHandling.DO_NOTHING:
+        if bos_token_id is not None or bos_features:
+            raise ValueError(
+                f"bos_handling={bos_handling} indicates that BOS handling is not used. So bos_token_id and "
+                "bos_features should not be set."
+            )
+    elif bos_token_id is None:
+        raise ValueError(f"bos_token_id must be set if bos_handling is {bos_handling}.")
+    if set(bos_features) & set(meta_features):
+        raise ValueError(
+            f"bos_features and meta_features should not overlap. bos_features: {bos_features}, "
+            f"meta_features: {meta_features}"
+        )
+    lengths = {name: integer(f"The length of {name!r}", n) for name, n in options["length_struct"].items()}
+    if not lengths or min(lengths.values()) <= 0:
+        raise ValueError(f"length_struct must have a positive length for each feature, but is {lengths}.")
+    features = [Feature((name,), length, name in meta_features) for name, length in lengths.items()]
+    return ConcatThenSplit(
+        parent,
+        RowFormat(lengths, features, (), is_sorted=False),
+        options.get("split_full_length_features", True),
+        frozenset(place for place, feature in enumerate(features) if feature.is_meta),
+        tuple(place for place, feature in enumerate(features) if not feature.is_meta),
+        tuple(place for place, name in enumerate(lengths) if name in bos_features),
+        bos_token_id,
+    )

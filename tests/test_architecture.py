@@ -9,9 +9,9 @@ PACKAGE = ROOT / "src" / "grain"
 
 # From the bottom up. Within one layer modules may import each other, but not in a circle.
 LAYERS = [
-    "constants errors fields files arithmetic config fitting options packed_rows transforms permutation public_names rng"
-    " selection shared_memory orbax_arguments stacking state_files tracebacks trees sharding record samplers operations"
-    " sources",
+    "constants errors fields files arithmetic config fitting options packed_rows transforms permutation public_names"
+    " rng selection shared_memory orbax_arguments stacking state_files tracebacks trees sharding record samplers"
+    " operations sources",
     "graph",
     "plan",
     "ops",

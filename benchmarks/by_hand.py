@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from material import (
+    BOUNDARIES,
+    DOCUMENTS_BATCH,
     KILOBYTES_BATCH,
     MAPS_BATCH,
     MAPS_LENGTH,
@@ -23,6 +26,7 @@ from material import (
     increment,
     kilobytes,
     photos,
+    tokens_in,
 )
 
 
@@ -72,6 +76,33 @@ def handover() -> Iterator[Any]:
     while True:
         np.copyto(taken, batch)
         yield taken
+
+
+def padded_batch() -> Iterator[dict[str, Any]]:
+    records = documents()
+    while True:
+        for start in range(0, len(records) - DOCUMENTS_BATCH + 1, DOCUMENTS_BATCH):
+            yield _padded(records[start : start + DOCUMENTS_BATCH])
+
+
+def bucket_by_length() -> Iterator[dict[str, Any]]:
+    records = documents()
+    while True:
+        buckets: list[list[Any]] = [[] for _ in BOUNDARIES]
+        for record in records:
+            number = bisect_left(BOUNDARIES, tokens_in(record))
+            buckets[number].append(record)
+            if len(buckets[number]) == DOCUMENTS_BATCH:
+                yield _padded(buckets[number])
+                buckets[number] = []
+
+
+def _padded(records: list[dict[str, Any]]) -> dict[str, Any]:
+    arrays = [record["tokens"] for record in records]
+    batch = np.zeros((len(arrays), max(map(len, arrays))), np.int32)
+    for row, array in zip(batch, arrays, strict=True):
+        row[: len(array)] = array
+    return {"tokens": batch}
 
 
 def packing(kind: str) -> Iterator[Any]:

@@ -19,6 +19,8 @@ MAPS_LENGTH = 7_500 * 128
 MAPS_BATCH = 128
 IMAGES_LENGTH = 150 * 64
 IMAGES_BATCH = 64
+DOCUMENTS_BATCH = 32
+BOUNDARIES = [250, 500, 750, 1_000]
 RECORDS_BATCH = 64
 PHOTOS_BATCH = 64
 PHOTO_SHAPE = (224, 224, 3)
@@ -103,6 +105,10 @@ def documents() -> list[dict[str, Any]]:
     """4,000 of 50 to 1,000 tokens."""
     rng = np.random.default_rng(SEED)
     return [{"tokens": rng.integers(0, 50_000, length, np.int32)} for length in rng.integers(50, 1_001, 4_000)]
+
+
+def tokens_in(document: dict[str, Any]) -> int:
+    return len(document["tokens"])
 
 
 class Photos:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from material import (
+    BOUNDARIES,
+    DOCUMENTS_BATCH,
     IMAGES_BATCH,
     JPEGS_BATCH,
     KILOBYTES_BATCH,
@@ -40,6 +42,7 @@ from material import (
     records,
     rows_file,
     to_float,
+    tokens_in,
     webdataset_shard,
     with_square,
 )
@@ -261,6 +264,16 @@ def loader(worker_count: int) -> Iterable[Any]:
 
 def loader_random() -> Iterable[Any]:
     return _loader(_WithNoise(), 0)
+
+
+def padded_batch() -> Iterable[Any]:
+    return grain.MapDataset.source(documents()).to_iter_dataset(RO).padded_batch(DOCUMENTS_BATCH, drop_remainder=True)
+
+
+def bucket_by_length() -> Iterable[Any]:
+    sizes = [DOCUMENTS_BATCH] * len(BOUNDARIES)
+    stream = grain.MapDataset.source(documents()).to_iter_dataset(RO)
+    return stream.bucket_by_length(BOUNDARIES, sizes, length_fn=tokens_in, drop_remainder=True)
 
 
 def blocking() -> Iterable[Any]:

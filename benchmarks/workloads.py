@@ -125,6 +125,8 @@ WORKLOADS = [
     Workload("loader", "loader", (0,), batch=64, at_least={"grain": 20, "torch": 1}),
     Workload("loader_mp", "loader", (2,), batch=64, seconds=2, at_least={"grain": 20, "torch": 1}),
     Workload("loader_random", "loader_random", batch=64, seconds=1, at_least={"grain": 10}),
+    Workload("padded_batch", "padded_batch", batch=32, seconds=1, at_least={"floor": 1 / 3}),
+    Workload("bucket_by_length", "bucket_by_length", batch=32, seconds=1, at_least={"floor": 1 / 4}),
     Workload("pack_first_fit", "packing", ("first",), seconds=1, at_least=PACKING_BARS),
     Workload("pack_best_fit", "packing", ("best",), seconds=1, at_least=PACKING_BARS),
     Workload("concat_and_split", "packing", ("split",), seconds=1, at_least=PACKING_BARS),

@@ -41,6 +41,10 @@ def add_index(index, x):
     return x + index
 
 
+def last_digit(x):
+    return int(x % 10)
+
+
 def noisy(seed):
     """`add_noise` as the model applies it."""
     return lambda index, x: add_noise(x, models.generator(seed, index))
@@ -232,6 +236,26 @@ def iter_rebatch(draw, it):
     return it.then(f"rebatch({size}, {drop})", dataset, models.iter_rebatched(it.model, size, drop))
 
 
+def iter_bucket(draw, it):
+    sizes, wait, drop = [draw(SIZES), draw(SIZES)], draw(st.integers(1, 12)), draw(st.booleans())
+    groups = models.in_buckets(it.model.elements, last_digit, [4], sizes, wait, drop)
+    dataset = it.dataset.bucket_by_length([4], sizes, length_fn=last_digit, max_wait=wait, drop_remainder=drop)
+    model = models.with_elements(it.model, [models.stacked(values) for values in groups])
+    return it.then(f"bucket_by_length([4], {sizes}, {wait}, {drop})", dataset, model, BATCHED[it.holds])
+
+
+def iter_cost_batch(draw, it):
+    limit = draw(st.integers(9, 30))
+    groups = models.by_cost(it.model.elements, last_digit, limit)
+    model = models.with_elements(it.model, [models.stacked(values) for values in groups])
+    return it.then(f"batch_by_cost({limit})", it.dataset.batch_by_cost(limit, last_digit), model, BATCHED[it.holds])
+
+
+def iter_unbatch(draw, it):
+    model = models.with_elements(it.model, [int(row) for batch in it.model.elements for row in batch])
+    return it.then("unbatch().map(int)", it.dataset.unbatch().map(int), model, "numbers")
+
+
 def iter_limit(draw, it):
     count = draw(st.integers(1, 20))
     return it.then(
@@ -298,9 +322,10 @@ ITER_OPERATORS = {
         *STREAM_ANYTHING,
         *STREAM_SINGLE,
         *(iter_filter, iter_flat_map, iter_batch, iter_mix, iter_zip, interleave, iter_custom),
+        *(iter_bucket, iter_cost_batch),
     ],
     "gaps": [*STREAM_ANYTHING, *STREAM_SINGLE],
-    "batches": [*STREAM_ANYTHING, iter_rebatch],
+    "batches": [*STREAM_ANYTHING, iter_rebatch, iter_unbatch],
     "columns": STREAM_ANYTHING,
     "tuples": [*STREAM_ANYTHING, iter_batch],
 }

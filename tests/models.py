@@ -216,6 +216,51 @@ def iter_rebatched(model: IterModel, size: int, drop_remainder: bool) -> IterMod
     return with_elements(model, [np.stack(group) for group in chunks(rows, size, drop_remainder)])
 
 
+def in_buckets(
+    values: Sequence[Any],
+    length: Callable[[Any], int],
+    boundaries: Sequence[int],
+    sizes: Sequence[int],
+    max_wait: int,
+    drop_remainder: bool,
+) -> list[list[Any]]:
+    """What bucket_by_length makes batches of."""
+    buckets: list[list[int]] = [[] for _ in sizes]
+    batches: list[list[Any]] = []
+
+    def hand_out(bucket: list[int], is_full: bool) -> None:
+        if bucket and (is_full or not drop_remainder):
+            batches.append([values[number] for number in bucket])
+        bucket.clear()
+
+    for number, value in enumerate(values):
+        chosen = sum(length(value) > boundary for boundary in boundaries)
+        buckets[chosen].append(number)
+        if len(buckets[chosen]) == sizes[chosen]:
+            hand_out(buckets[chosen], True)
+        else:
+            oldest = min((bucket for bucket in buckets if bucket), key=lambda bucket: bucket[0])
+            if number + 1 - oldest[0] > max_wait:
+                hand_out(oldest, False)
+    for bucket in buckets:
+        hand_out(bucket, False)
+    return batches
+
+
+def by_cost(
+    values: Sequence[Any], cost: Callable[[Any], int], max_cost: int, is_padded: bool = False
+) -> list[list[Any]]:
+    """What batch_by_cost makes batches of."""
+    batches: list[list[Any]] = []
+    for value in values:
+        costs = [cost(other) for other in [*batches[-1], value]] if batches else [max_cost + 1]
+        if (max(costs) * len(costs) if is_padded else sum(costs)) <= max_cost:
+            batches[-1].append(value)
+        else:
+            batches.append([value])
+    return batches
+
+
 def iter_mixed(models: Sequence[IterModel], weights: Sequence[float] | None) -> IterModel:
     integers = integer_weights(weights, len(models))
     waiting, result, index = [iter(model.elements) for model in models], [], 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pipelines_files
+import pipelines_lengths as lengths
 from pipelines_packing import PACKING_PIPELINES
 
 from grain import (
@@ -273,6 +274,7 @@ MAP_PIPELINES: dict[str, Callable[[], MapDataset[Any]]] = {
     "concatenate": lambda: MapDataset.concatenate([numbers(2), numbers(0), numbers(10, 15).shuffle(seed=3)]),
     "select_from_datasets": lambda: MapDataset.select_from_datasets([numbers(4), numbers(10, 14)], Zigzag(4)),
     "zip": lambda: MapDataset.zip([numbers(5).shuffle(seed=1), numbers(5).map(as_record)]),
+    **lengths.MAP_PIPELINES,
     "custom source": lambda: Squares().shuffle(seed=1),
     "custom operator": lambda: Doubled(numbers(7).shuffle(seed=3)),
     "custom operator between others": lambda: Doubled(numbers(7).map(add_one)).shuffle(seed=2).batch(3),
@@ -419,6 +421,7 @@ ITER_PIPELINES: dict[str, Callable[[Opening], IterDataset[Any]]] = {
     "data loader": lambda stream: loaded(stream, add_one, IsEven(), transforms.Batch(2)),
     "data loader with generators": lambda stream: loaded(stream, Noise(), UpToThree(), transforms.Batch(4)),
     "data loader with an operation on iterators": lambda stream: loaded(stream, Pairs()).batch(2),
+    **lengths.ITER_PIPELINES,
     "custom stream": lambda stream: Countdown(5),
     "custom stream below others": lambda stream: Countdown(7).map(add_one).window_shuffle(3, seed=1).batch(2),
     "custom operator": lambda stream: RunningSum(stream(numbers(6))),

@@ -9,6 +9,7 @@ import json
 import pickle
 import pkgutil
 
+import numpy as np
 import pytest
 from pipelines import (
     ITER_PIPELINES,
@@ -319,6 +320,7 @@ OPERATORS_ON_INDICES = {
     "batch": lambda ds: ds.batch(3),
     "batch of batches": lambda ds: ds.batch(2).batch(2),
     "flat_map": lambda ds: ds.flat_map(UpToThree()),
+    "flat_map with a table": lambda ds: ds.flat_map(lambda x: [x] * (x % 3), fan_out=np.arange(40) % 3),
     "mix": lambda ds: MapDataset.mix([ds, ds], [0.3, 0.7]),
     "concatenate": lambda ds: MapDataset.concatenate([ds, ds]),
     "select_from_datasets": lambda ds: MapDataset.select_from_datasets([ds, ds], Zigzag(40)),

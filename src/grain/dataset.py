@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from grain import transforms
@@ -17,6 +17,7 @@ from grain.ops.configuring import seed_node
 from grain.ops.custom import node_of
 from grain.ops.flattening import flat_map_node
 from grain.ops.mapping import filter_node, map_node, map_with_index_node, random_map_node
+from grain.padding import Padding, Target
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -118,6 +119,31 @@ class Dataset(Generic[T]):
         [array([0, 1]), array([2, 3]), array([4])]
         """
         return self._derived(batch_node(node_of(self), batch_size, drop_remainder, batch_fn))
+
+    def padded_batch(
+        self,
+        batch_size: int,
+        *,
+        pad_to: Target | Mapping[str, Target] = "longest",
+        multiple_of: int = 1,
+        pad_value: Any = 0,
+        masks: Collection[str] = (),
+        drop_remainder: bool = False,
+    ) -> Any:
+        """`batch_size` consecutive elements as one, with arrays filled up along their first axis to the same length.
+
+        That is `batch` with `transforms.Padding` as its `batch_fn`; see there for the arguments. To fill up the last
+        batch instead, with whole elements, there is `batch_and_pad`.
+
+        >>> import grain, numpy as np
+        >>> documents = grain.MapDataset.source([{"x": np.array([1, 2, 3])}, {"x": np.array([4])}])
+        >>> documents.padded_batch(2, pad_value=-1, masks=["x"])[0]
+        {'x': array([[ 1,  2,  3],
+               [ 4, -1, -1]]), 'x_mask': array([[ True,  True,  True],
+               [ True, False, False]])}
+        """
+        padding = Padding(pad_to, multiple_of=multiple_of, value=pad_value, masks=masks)
+        return self.batch(batch_size, drop_remainder=drop_remainder, batch_fn=padding)
 
     def seed(self: Self, seed: int | None) -> Self:
         """A seed from which the random operators that follow derive theirs.

@@ -21,7 +21,14 @@ from grain.file_datasets import (
 from grain.graph.node import Context, WorkerContext
 from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
 from grain.iter_dataset import NodeIterDataset
-from grain.iterator import DatasetIterator, NodeIterator, StreamIterator, get_next_index, set_next_index
+from grain.iterator import (
+    DatasetIterator,
+    NodeIterator,
+    StreamIterator,
+    get_mixture_counts,
+    get_next_index,
+    set_next_index,
+)
 from grain.iterators.prefetching import PrefetchStream
 from grain.iterators.stream import CustomStream, Stream
 from grain.map_dataset import NodeMapDataset
@@ -42,9 +49,9 @@ from grain.ops.splitting import BOSHandling, SplittingOptions, concat_and_split
 from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions, ExecutionTrackingMode
 from grain.packed_rows import PackingStatistics
+from grain.padding import batch_and_pad
 from grain.permutation import index_shuffle
 from grain.rng import RngPool
-from grain.stacking import batch_and_pad
 from grain.transforms import FlatMap as FlatMapTransform
 from grain.transforms import MapWithIndex as MapWithIndexTransform
 from grain.tuning import PerformanceConfig, pick_performance_config
@@ -89,6 +96,7 @@ __all__ = [
     "batch_and_pad",
     "device_put",
     "get_element_spec",
+    "get_mixture_counts",
     "get_next_index",
     "index_shuffle",
     "multithread_prefetch",

@@ -9,18 +9,25 @@ from typing import Any, TypeVar, Unpack
 from grain.dataset import Dataset, NodeDataset
 from grain.graph.node import IterNode
 from grain.iterator import DatasetIterator, NodeIterator
-from grain.ops.batching import rebatch_node
+from grain.ops.batching import BatchFunction, rebatch_node
+from grain.ops.bucketing import bucket_by_length
+from grain.ops.budgeting import batch_by_cost
+from grain.ops.combining import Stop
 from grain.ops.configuring import WithOptions, thread_prefetch
 from grain.ops.custom import iter_node_of
 from grain.ops.distributing import prefetch_in_processes
+from grain.ops.flattening import flat_map_node
 from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
-from grain.ops.merging import iter_mix, iter_zip
+from grain.ops.merging import iter_zip
+from grain.ops.mixing import iter_mix
 from grain.ops.packing import PackingOptions, pack_best_fit, pack_first_fit
 from grain.ops.placing import device_put
 from grain.ops.splitting import SplittingOptions, concat_and_split
 from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions, MultiprocessingOptions
+from grain.padding import Padding
+from grain.stacking import unstacked
 
 T = TypeVar("T")
 
@@ -32,19 +39,30 @@ class IterDatasetMeta(abc.ABCMeta):
         cls,
         datasets: Sequence[Any] | Mapping[str, Any],
         weights: Sequence[float] | Mapping[str, float] | None = None,
+        *,
+        stop: Stop = "first",
+        with_counts: bool = False,
+        cost_fn: Callable[[Any], float] | None = None,
     ) -> IterDataset[Any]:
         """Elements of several streams, in the proportions of `weights`, until one that is due has ended.
+
+        So it is with `stop="first"`. With `stop="longest"` a stream that has ended begins again, until all have ended
+        once; with `stop="renormalize"` the others go on, in the proportions of their weights, until all have ended.
+        In both cases, and with `with_counts` or `cost_fn` in any, the state has the number of elements of each stream,
+        and what they cost (how many tokens they have, say); `experimental.get_mixture_counts` reads it.
 
         >>> import grain
         >>> first, second = grain.MapDataset.range(5), grain.MapDataset.range(7, 10)
         >>> list(grain.IterDataset.mix([first.to_iter_dataset(), second.to_iter_dataset()]))
         [0, 7, 1, 8, 2, 9, 3]
+        >>> list(grain.IterDataset.mix([first.to_iter_dataset(), second.to_iter_dataset()], stop="renormalize"))
+        [0, 7, 1, 8, 2, 9, 3, 4]
         """
         if isinstance(datasets, Mapping):
             nodes: Any = {key: iter_node_of(dataset) for key, dataset in datasets.items()}
         else:
             nodes = [iter_node_of(dataset) for dataset in datasets]
-        return NodeIterDataset(iter_mix(nodes, weights))
+        return NodeIterDataset(iter_mix(nodes, weights, stop, with_counts, cost_fn))
 
     def zip(cls, datasets: Sequence[Any], *, strict: bool = True) -> IterDataset[Any]:
         """Tuples of one element of each stream.
@@ -132,6 +150,69 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         [array([0, 1, 2]), array([3, 4])]
         """
         return self._derived(rebatch_node(self._as_node, batch_size, drop_remainder))
+
+    def unbatch(self) -> IterDataset[Any]:
+        """The rows of batches, one after the other.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(3).batch(2).to_iter_dataset().unbatch().map(int))
+        [0, 1, 2]
+        """
+        return self._derived(flat_map_node(self._as_node, unstacked))
+
+    def bucket_by_length(
+        self,
+        boundaries: Sequence[int],
+        batch_sizes: Sequence[int],
+        *,
+        length_fn: Callable[[T], int] | None = None,
+        padding: Padding | None = None,
+        drop_remainder: bool = False,
+        max_wait: int = 10_000,
+    ) -> IterDataset[Any]:
+        """Batches of elements of similar length, padded as `padding` says (`Padding()`: to the longest of the batch).
+
+        Bucket i takes elements of at most the length `boundaries[i]` and makes batches of `batch_sizes[i]` of them; one
+        more batch size is for elements that are longer than all boundaries. With `Padding("boundary")` batches have one
+        shape for each bucket. Without `length_fn` the length is that of an element's longest array.
+
+        An element waits for at most `max_wait` others: then its bucket is handed out as it is, or left out with
+        `drop_remainder`, as those that are not full at the end. That is also about how many elements are read again
+        where such a pipeline is resumed.
+
+        >>> import grain, numpy as np
+        >>> documents = grain.MapDataset.source([1, 5, 2, 6, 1]).map(np.ones).to_iter_dataset()
+        >>> [batch.shape for batch in documents.bucket_by_length([3, 6], [2, 2])]
+        [(2, 2), (2, 6), (1, 1)]
+        """
+        return self._derived(
+            bucket_by_length(
+                self._as_node, boundaries, batch_sizes, length_fn, padding or Padding(), drop_remainder, max_wait
+            )
+        )
+
+    def batch_by_cost(
+        self,
+        max_cost: float,
+        cost_fn: Callable[[T], float],
+        *,
+        padding: Padding | None = None,
+        batch_fn: BatchFunction | None = None,
+    ) -> IterDataset[Any]:
+        """Batches of as many consecutive elements as cost no more than `max_cost` together: so many tokens, say.
+
+        A batch costs the sum of what its elements cost; with `padding`, which makes all of them as long as the longest,
+        the highest cost times their number. Where `padding` goes beyond the longest, `cost_fn` has to count that. An
+        element that alone costs more is an error.
+
+        >>> import grain, numpy as np
+        >>> documents = grain.MapDataset.source([2, 3, 1, 4]).map(np.ones).to_iter_dataset()
+        >>> [batch.shape for batch in documents.batch_by_cost(6, len, padding=grain.Padding())]
+        [(2, 3), (1, 1), (1, 4)]
+        >>> [len(batch) for batch in documents.batch_by_cost(6, len, batch_fn=np.concatenate)]
+        [6, 4]
+        """
+        return self._derived(batch_by_cost(self._as_node, max_cost, cost_fn, padding, batch_fn))
 
     def window_shuffle(self, window_size: int, *, seed: int) -> IterDataset[T]:
         """Each `window_size` consecutive elements in a random order.

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from grain.graph.node import Context, Node, WorkerContext
 from grain.iterators.opening import open_stream
+from grain.ops.mixing import mixture_counts
 from grain.options import DatasetOptions
 from grain.packed_rows import PackingStatistics
 from grain.state_files import Checkpointable
@@ -217,6 +218,23 @@ def get_next_index(iterator: DatasetIterator[Any]) -> int:
     (3, array([6, 7]))
     """
     return iterator._get_next_index()
+
+
+def get_mixture_counts(iterator: DatasetIterator[Any]) -> list[Any]:
+    """What mixtures that count have taken of each of their datasets up to the last element; one entry for each mixture.
+
+    Where a pipeline runs in several workers, each of them has mixtures of its own.
+
+    >>> import grain
+    >>> streams = {"a": grain.MapDataset.source(["to", "be", "or"]), "b": grain.MapDataset.source(["not", "that"])}
+    >>> streams = {name: dataset.to_iter_dataset() for name, dataset in streams.items()}
+    >>> iterator = iter(grain.IterDataset.mix(streams, cost_fn=len))
+    >>> next(iterator), next(iterator), next(iterator)
+    ('to', 'not', 'be')
+    >>> get_mixture_counts(iterator)[0]["a"]
+    {'elements': 2, 'cost': 4, 'ended': False}
+    """
+    return mixture_counts(iterator.get_state())
 
 
 def set_next_index(iterator: DatasetIterator[Any], index: int) -> None:

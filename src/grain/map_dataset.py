@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -12,15 +12,16 @@ from grain.dataset import Dataset, NodeDataset
 from grain.graph.node import MapNode
 from grain.iter_dataset import IterDataset, NodeIterDataset
 from grain.iterator import DatasetIterator
-from grain.ops.combining import concatenate, mix, select, zip_of
+from grain.ops.combining import Stop, concatenate, mix, select, zip_of
 from grain.ops.custom import map_node_of
+from grain.ops.flattening import split_node
 from grain.ops.ordering import reindex, repeat, shuffle, slice_of, window_shuffle
 from grain.ops.reading import Range, Source, to_iter
 from grain.options import ReadOptions
 from grain.plan.kinds import RandomAccess
 from grain.plan.lowering import random_access
 from grain.runtime.inline import at
-from grain.transforms import DatasetSelectionMap
+from grain.transforms import DatasetSelectionMap, FlatMap
 
 T = TypeVar("T")
 
@@ -49,16 +50,22 @@ class MapDatasetMeta(abc.ABCMeta):
         """
         return NodeMapDataset(Range(range(0, start, step) if stop is None else range(start, stop, step)))
 
-    def mix(cls, datasets: Sequence[MapDataset[Any]], weights: Sequence[float] | None = None) -> MapDataset[Any]:
+    def mix(
+        cls, datasets: Sequence[MapDataset[Any]], weights: Sequence[float] | None = None, *, stop: Stop = "first"
+    ) -> MapDataset[Any]:
         """Elements of several datasets, in the proportions of `weights`.
 
-        It is as long as no dataset is used more than once.
+        It is as long as no dataset is used more than once; with `stop="longest"`, until all have been used once, with
+        the others in their next epochs. With `stop="renormalize"` it has all elements once: when a dataset is used up,
+        the others go on in the proportions of their weights.
 
         >>> import grain
         >>> list(grain.MapDataset.mix([grain.MapDataset.range(3), grain.MapDataset.range(10, 16)], weights=[1, 2]))
         [0, 10, 11, 1, 12, 13, 2, 14, 15]
+        >>> list(grain.MapDataset.mix([grain.MapDataset.range(2), grain.MapDataset.range(10, 14)], stop="renormalize"))
+        [0, 10, 1, 11, 12, 13]
         """
-        return NodeMapDataset(mix([map_node_of(dataset) for dataset in datasets], weights))
+        return NodeMapDataset(mix([map_node_of(dataset) for dataset in datasets], weights, stop))
 
     def concatenate(cls, datasets: Sequence[MapDataset[Any]]) -> MapDataset[Any]:
         """One dataset after the other.
@@ -159,6 +166,24 @@ class MapDataset(Dataset[T], metaclass=MapDatasetMeta):
         if isinstance(sl, slice):
             return self._derived(slice_of(self._as_node, sl))
         return self._derived(reindex(self._as_node, sl))
+
+    def flat_map(self, transform: FlatMap | Callable[[T], Sequence[Any]], *, fan_out: Any = None) -> MapDataset[Any]:
+        """All items that `transform` makes of each element, one after the other.
+
+        `fan_out` says for each element how many there are, so that the length is their sum and items can be shuffled,
+        sliced and batched like elements; shuffle after it, not before, because the table goes by places. Without it,
+        `transform` is a `FlatMap` object that says how many there are at most, and None stands in the places of those
+        that are missing. `transform` is called anew for each item.
+
+        >>> import grain
+        >>> documents = grain.MapDataset.source(["abcde", "f", "ghi"])
+        >>> pieces = documents.flat_map(lambda x: [x[i : i + 2] for i in range(0, len(x), 2)], fan_out=[3, 1, 2])
+        >>> len(pieces), list(pieces.shuffle(seed=1))
+        (6, ['i', 'e', 'f', 'ab', 'gh', 'cd'])
+        """
+        if fan_out is None:
+            return super().flat_map(transform)  # type: ignore[no-any-return]
+        return self._derived(split_node(self._as_node, transform, fan_out))
 
     def repeat(self, num_epochs: int | None = None, *, reseed_each_epoch: bool = True) -> MapDataset[T]:
         """`num_epochs` epochs as one, or endlessly many.

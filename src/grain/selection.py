@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Sequence
+import operator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -70,6 +72,23 @@ class Proportions:
         components = components[place]
         return components, places[place] + cycle * np.array(self.weights)[components]
 
+    def taken(self, count: int) -> list[int]:
+        """How many of the first `count` indices belong to each component."""
+        result = []
+        for left, still_left in zip(self._remaining, self._remaining[1:], strict=False):
+            rest = count * still_left // left
+            result.append(count - rest)
+            count = rest
+        return result
+
+    def smallest_count(self, least: Sequence[int]) -> int:
+        """The smallest number of indices of which each component takes at least what `least` says."""
+        return _first(lambda count: all(map(operator.ge, self.taken(count), least)))
+
+    def largest_count(self, most: Sequence[int]) -> int:
+        """The largest number of indices of which no component takes more than what `most` says."""
+        return _first(lambda count: any(map(operator.gt, self.taken(count), most))) - 1
+
     def _one_period(self) -> tuple[IndexArray, IndexArray]:
         if self._table is None:
             self._table = self._pick_range(0, self.period)
@@ -96,6 +115,14 @@ class Proportions:
             if start == stop:
                 break
         return _merged(np.array(components, dtype=np.int64), index_array(places), np.array(positions, dtype=np.int64))
+
+
+def _first(is_reached: Callable[[int], bool]) -> int:
+    """The smallest number for which something is true that is true for all larger ones."""
+    high = 1
+    while not is_reached(high):
+        high *= 2
+    return bisect_left(range(high), True, key=is_reached)
 
 
 def _merged(components: IndexArray, places: IndexArray, positions: IndexArray) -> tuple[IndexArray, IndexArray]:
@@ -127,6 +154,49 @@ def proportions(weights: tuple[int, ...]) -> Proportions:
     return Proportions(weights)
 
 
+class Renormalized:
+    """Spreads indices over components by their weights, and over those that are left where one is used up."""
+
+    def __init__(self, weights: Sequence[int], lengths: Sequence[int]) -> None:
+        self.lengths, self.length = tuple(lengths), sum(lengths)
+        self._starts: list[int] = []
+        self._phases: list[tuple[list[int], Proportions, list[int]]] = []
+        """The components that are left, how indices are spread over them, and how much of each was used before."""
+        left, start, used = list(range(len(weights))), 0, [0] * len(weights)
+        while left:
+            spread = proportions(tuple(weights[component] for component in left))
+            rest = [lengths[component] - used[component] for component in left]
+            self._starts.append(start)
+            self._phases.append((left, spread, [used[component] for component in left]))
+            size = spread.largest_count(rest)
+            for component, taken in zip(left, spread.taken(size), strict=True):
+                used[component] += taken
+            ended = spread.pick(size)[0]  # it would be next, and has nothing left
+            left, start = [*left[:ended], *left[ended + 1 :]], start + size
+
+    def pick(self, index: int) -> tuple[int, int]:
+        """(component, index in it) of one index."""
+        epoch, place = divmod(index, self.length)
+        number = bisect_right(self._starts, place) - 1
+        components, spread, used = self._phases[number]
+        chosen, below = spread.pick(place - self._starts[number])
+        component = components[chosen]
+        return component, below + used[chosen] + epoch * self.lengths[component]
+
+    def pick_array(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+        """(components, indices in them) of an array of indices."""
+        epoch, place = divided(indices, self.length)
+        place = place.astype(np.int64, copy=False)
+        numbers = np.searchsorted(self._starts, place, side="right") - 1
+        components, below = np.empty_like(place), np.empty_like(place)
+        for number in np.unique(numbers).tolist():
+            there, spread, used = self._phases[number]
+            here = numbers == number
+            chosen, taken = spread.pick_array(place[here] - self._starts[number])
+            components[here], below[here] = np.array(there)[chosen], taken + np.array(used)[chosen]
+        return components, below + epoch * np.array(self.lengths)[components]
+
+
 class Concatenation:
     """Deals out indices to components one after the other, epoch by epoch."""
 
@@ -147,3 +217,31 @@ class Concatenation:
         starts = np.array(self._starts)
         components = np.searchsorted(starts, place.astype(np.int64, copy=False), side="right") - 1
         return components, place - starts[components] + epoch * np.array(self.lengths)[components]
+
+
+class FanOut:
+    """Deals out indices to elements each of which stands for a number of its own, epoch by epoch."""
+
+    def __init__(self, counts: Any) -> None:
+        table = np.asarray(counts)
+        if table.ndim != 1 or (table.size and table.dtype.kind not in "iu") or (table < 0).any():
+            raise ValueError(f"fan_out must be one number of items, 0 or more, for each element, got {counts!r}.")
+        self.starts = np.r_[0, np.cumsum(table, dtype=np.int64)]
+        self.length = int(self.starts[-1])
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def pick(self, index: Any) -> Any:
+        """The element of an index, or of an array of them."""
+        epoch, place = divided(exact(index, -(-len(self) // max(self.length, 1)), len(self)), self.length)
+        if isinstance(index, np.ndarray):
+            place = place.astype(np.int64, copy=False)
+            return self.starts.searchsorted(place, "right") - 1 + epoch * len(self)
+        return int(self.starts.searchsorted(place, "right")) - 1 + epoch * len(self)
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Which of how many items of its element stands at an index."""
+        place = index % self.length
+        element = int(self.starts.searchsorted(place, "right")) - 1
+        return place - int(self.starts[element]), int(self.starts[element + 1] - self.starts[element])

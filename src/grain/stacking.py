@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from grain.trees import LEAF_TYPES, Branch, Path, branch_of, map_structure, spec_like
+from grain.trees import LEAF_TYPES, Branch, Path, branch_of, flatten_with_path, map_structure, spec_like
 
 Allocate: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Any]
 """Makes an array of a shape and a dtype, to be filled."""
@@ -36,60 +37,69 @@ def stacked(values: Sequence[Any], allocate: Allocate | None = None) -> Any:
         raise ValueError(_difference(values)) from error
 
 
-def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0) -> Any:
-    """`values` as one batch of exactly `batch_size`, filled up with `pad_value`.
+def unstacked(batch: Any) -> list[Any]:
+    """The trees of which `batch` was stacked.
 
-    >>> batch_and_pad([1, 2], batch_size=4, pad_value=-1)
-    array([ 1,  2, -1, -1])
+    >>> unstacked({"x": np.array([1, 2]), "y": [np.array([[0.5], [2.5]])]})
+    [{'x': np.int64(1), 'y': [array([0.5])]}, {'x': np.int64(2), 'y': [array([2.5])]}]
     """
-    count = len(values)
-    if not count:
-        raise ValueError("Cannot batch 0 values.")
-    if count > batch_size:
-        raise ValueError(f"Cannot batch {count} values to {batch_size}.")
-    batch = stacked(values)
-    if count == batch_size:
-        return batch
+    lengths = {len(leaf) if np.ndim(leaf) else None for _, leaf in flatten_with_path(batch)}
+    if len(lengths) != 1 or None in lengths:
+        raise ValueError(
+            f"Not a batch, of which all leaves are arrays with the same number of rows: {spec_like(batch)}. "
+            "Drop what is not one for each row before `unbatch`."
+        )
+    return _unstacked(batch, lengths.pop())
 
-    def pad(leaf: Any, first: Any) -> Any:
-        example = np.asanyarray(first)
-        padding = np.full((batch_size - count, *example.shape), pad_value, dtype=example.dtype)
-        return np.concatenate([leaf, padding])
 
-    return map_structure(pad, batch, values[0])
+def _unstacked(batch: Any, count: Any) -> list[Any]:
+    branch = branch_of(batch)
+    if branch is None:
+        return list(batch)
+    if not branch.children:
+        return [branch.build([]) for _ in range(count)]
+    return [
+        branch.build(list(row)) for row in zip(*(_unstacked(child, count) for child in branch.children), strict=True)
+    ]
 
 
 def _stacked(values: Sequence[Any], allocate: Allocate | None) -> Any:
+    level = columns(values)
+    if level is None:
+        return _stacked_leaves(values, type(values[0]), allocate)
+    return level.build([_stacked(column, allocate) for column in level.children])
+
+
+def columns(values: Sequence[Any]) -> Branch | None:
+    """The top level of like trees, each child being what all trees have there; None where they are leaves.
+
+    >>> level = columns([{"b": 1, "a": 2}, {"a": 3, "b": 4}])
+    >>> level.keys, level.children, level.build([5, 6])
+    (['a', 'b'], [[2, 3], [1, 4]], {'a': 5, 'b': 6})
+    """
     first = values[0]
-    kind = type(first)
+    kind: Any = type(first)
     if kind in LEAF_TYPES:
-        return _stacked_leaves(values, kind, allocate)
-    if kind is dict:
-        return _stacked_dicts(values, first, allocate)
-    if kind is tuple or kind is list:
-        if set(map(type, values)) != {kind} or set(map(len, values)) != {len(first)}:
-            raise ValueError("structures differ")
-        return kind(_stacked(column, allocate) for column in zip(*values, strict=True))
-    branch = branch_of(first)
-    if branch is None:
-        return _stacked_leaves(values, kind, allocate)
-    rows = [branch.children]
-    for value in values[1:]:
-        other = branch_of(value)
-        if other is None or other.kind != branch.kind:
-            raise ValueError("structures differ")
-        rows.append(other.children)
-    return branch.build([_stacked(column, allocate) for column in zip(*rows, strict=True)])
-
-
-def _stacked_dicts(values: Sequence[Any], first: dict[Any, Any], allocate: Allocate | None) -> Any:
-    if set(map(type, values)) != {dict} or sum(map(len, values)) != len(values) * len(first):
-        raise ValueError("structures differ")
-    try:
-        columns = {key: list(map(itemgetter(key), values)) for key in sorted(first)}
-    except (KeyError, TypeError) as error:  # another key in some element; keys that cannot be sorted
-        raise ValueError("structures differ") from error
-    return {key: _stacked(column, allocate) for key, column in columns.items()}
+        return None
+    # What is most common does not need a Branch for each tree.
+    if kind in (dict, list, tuple) and set(map(type, values)) == {kind} and set(map(len, values)) == {len(first)}:
+        if kind is not dict:
+            return Branch(kind, list(range(len(first))), list(zip(*values, strict=True)), kind)
+        with contextlib.suppress(KeyError, TypeError):  # another key in some element; keys that cannot be sorted
+            keys = sorted(first)
+            children = [list(map(itemgetter(key), values)) for key in keys]
+            return Branch(kind, keys, children, lambda parts: dict(zip(keys, parts, strict=True)))
+    branches = [branch_of(value) for value in values]
+    whole = branches[0]
+    if whole is None:
+        return None
+    for branch, value in zip(branches, values, strict=True):
+        if branch is None or branch.kind != whole.kind:
+            raise ValueError(
+                f"Elements differ in structure: {spec_like(first)} and {spec_like(value)}. Lists are structure too: "
+                "make arrays of those that are data."
+            )
+    return whole._replace(children=list(zip(*(branch.children for branch in branches if branch), strict=True)))
 
 
 def _stacked_leaves(values: Sequence[Any], kind: type, allocate: Allocate | None) -> Any:

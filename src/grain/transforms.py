@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from grain.padding import Padding
+
 __all__ = [
     "Batch",
     "BatchTransform",
@@ -21,6 +23,7 @@ __all__ = [
     "MapTransform",
     "MapWithIndex",
     "MapWithIndexTransform",
+    "Padding",
     "RandomMap",
     "RandomMapTransform",
     "TfRandomMap",

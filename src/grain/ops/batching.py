@@ -46,18 +46,23 @@ class Batching(Node):
         add_place(error, f"{self}{function}", index)
 
     def element_spec(self, parent: Any) -> Any:
-        if self.batch_fn is None:
-            rows = self.batch_size if self.drop_remainder else None
-            return map_structure(lambda leaf: ShapeDtypeStruct((rows, *leaf.shape), leaf.dtype), parent)
-        function: Any = self.batch_fn
-        while isinstance(function, functools.partial):
-            function = function.func
-        if not hasattr(function, "output_spec"):
-            raise NotImplementedError(
-                "Element spec inference is not supported with custom batching functions, unless they have a method "
-                "`output_spec(input_spec, batch_size, drop_remainder)`."
-            )
-        return function.output_spec(parent, batch_size=self.batch_size, drop_remainder=self.drop_remainder)
+        return batch_spec(parent, self.batch_fn, self.batch_size, self.drop_remainder)
+
+
+def batch_spec(parent: Any, batch_fn: BatchFunction | None, batch_size: int | None, drop_remainder: bool) -> Any:
+    """The spec of batches of elements like `parent`."""
+    if batch_fn is None:
+        rows = batch_size if drop_remainder else None
+        return map_structure(lambda leaf: ShapeDtypeStruct((rows, *leaf.shape), leaf.dtype), parent)
+    function: Any = batch_fn
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not hasattr(function, "output_spec"):
+        raise NotImplementedError(
+            "Element spec inference is not supported with custom batching functions, unless they have a method "
+            "`output_spec(input_spec, batch_size, drop_remainder)`."
+        )
+    return function.output_spec(parent, batch_size=batch_size, drop_remainder=drop_remainder)
 
 
 class MapBatch(Batching, MapNode):

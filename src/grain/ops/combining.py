@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from grain.graph.node import MapNode
 from grain.plan.kinds import Gather, Join
-from grain.selection import Concatenation, integer_weights, proportions
+from grain.selection import Concatenation, Renormalized, integer_weights, proportions
 from grain.transforms import DatasetSelectionMap
+
+Stop: TypeAlias = Literal["first", "longest", "renormalize"]
+"""What a mixture does when a dataset has ended."""
 
 
 class Combining(MapNode):
@@ -48,8 +51,21 @@ class Mix(Combining):
         return f"MixedMapDataset(parent_lengths={lengths}, selection_map={selection})"
 
 
-def mix(parents: Sequence[MapNode], weights: Sequence[float] | None) -> Mix:
-    """A mixture that ends when the first component would be used for a second time."""
+class MixOfAll(Combining):
+    """Every element of all parents once, in the proportions of the weights of those that have some left."""
+
+    selection: Renormalized
+
+    @property
+    def length(self) -> int:
+        return self.selection.length
+
+    def lower(self, *parents: Any) -> Gather:
+        return Gather(parents, self.selection.pick, self.selection.pick_array)
+
+
+def mix(parents: Sequence[MapNode], weights: Sequence[float] | None, stop: Stop) -> Mix | MixOfAll:
+    """A mixture that ends where `stop` says."""
     if not parents:
         raise ValueError("Cannot mix no datasets: `datasets` is empty.")
     integers = (1,) * len(parents) if weights is None else integer_weights(weights)
@@ -60,10 +76,24 @@ def mix(parents: Sequence[MapNode], weights: Sequence[float] | None) -> Mix:
             "All datasets must have positive length for mixing, but dataset(s) at index "
             f"{', '.join(empty)} have length 0."
         )
-    total = sum(integers)
-    # In doubles and in just this form: lengths depend on the rounding.
-    length = min(int(min(p.length / (w / total) for p, w in zip(parents, integers, strict=True))), sys.maxsize)
-    return Mix(tuple(parents), integers, length)
+    check_stop(stop)
+    if stop == "first":
+        total = sum(integers)
+        # In doubles and in just this form: lengths depend on the rounding.
+        length = min(int(min(p.length / (w / total) for p, w in zip(parents, integers, strict=True))), sys.maxsize)
+        return Mix(tuple(parents), integers, length)
+    lengths = [parent.length for parent in parents]
+    if max(lengths) == sys.maxsize:
+        raise ValueError(f"A mixture with {stop=} goes on until all datasets have ended, but {parents} are not finite.")
+    if stop == "renormalize":
+        return MixOfAll(tuple(parents), Renormalized(integers, lengths))
+    return Mix(tuple(parents), integers, proportions(integers).smallest_count(lengths))
+
+
+def check_stop(stop: Stop) -> None:
+    """Refuse to end a mixture in an unknown way."""
+    if stop not in get_args(Stop):
+        raise ValueError(f'stop must be "first", "longest" or "renormalize", got {stop!r}.')
 
 
 def check_weight_count(datasets: int, weights: int) -> None:

@@ -6,10 +6,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from grain.fields import Fields
 from grain.graph.node import IterNode, MapNode, Node, Parent
 from grain.ops.transforming import Function, Transforming
 from grain.plan.kinds import ElementStep, IndexStep
+from grain.selection import FanOut
 
 
 class MapFlatMap(Transforming, MapNode):
@@ -47,6 +50,37 @@ class MapFlatMap(Transforming, MapNode):
 
     def lower(self, parent: Any) -> Any:
         return parent.then(IndexStep(self.index), ElementStep(self.item, self, indexed=True))
+
+    def element_spec(self, parent: Any) -> Any:
+        return Node.element_spec(self, parent)
+
+
+class MapSplit(Transforming, MapNode):
+    """The items made of each element, of which a table says how many there are."""
+
+    fan_out: FanOut
+    title = "FlatMapMapDataset"
+
+    @property
+    def length(self) -> int:
+        return self.fan_out.length
+
+    def item(self, element: Any, index: int) -> Any:
+        """What stands at `index`, given the parent's element there."""
+        items = self.function.call(element)
+        if not isinstance(items, Sequence | np.ndarray):
+            items = list(items)
+        place, count = self.fan_out.place(index)
+        if len(items) != count:
+            raise ValueError(
+                f"{self.function.name} returned {len(items)} items for element "
+                f"{self.fan_out.pick(index) % len(self.fan_out)}, for which fan_out says {count}: correct the table "
+                "(shuffle after flat_map, not before), or call flat_map without it on an IterDataset."
+            )
+        return items[place]
+
+    def lower(self, parent: Any) -> Any:
+        return parent.then(IndexStep(self.fan_out.pick), ElementStep(self.item, self, indexed=True))
 
     def element_spec(self, parent: Any) -> Any:
         return Node.element_spec(self, parent)
@@ -117,3 +151,14 @@ class IterFlatMap(Transforming, IterNode):
 def flat_map_node(parent: Node, transform: Any) -> Node:
     """`ds.flat_map(transform)`."""
     return (MapFlatMap if parent.is_random_access else IterFlatMap)(parent, Function(transform, "flat_map"))
+
+
+def split_node(parent: MapNode, transform: Any, counts: Any) -> MapSplit:
+    """`ds.flat_map(transform, fan_out=counts)`."""
+    fan_out = FanOut(counts)
+    if len(fan_out) != parent.length:
+        raise ValueError(
+            f"fan_out has {len(fan_out)} entries, but the dataset, {parent}, has {parent.length} elements: it needs "
+            "one for each of them."
+        )
+    return MapSplit(parent, Function(transform, "flat_map"), fan_out)

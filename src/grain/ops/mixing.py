@@ -1,0 +1,227 @@
+"""Mixing streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from grain.errors import StateMismatchError, add_place
+from grain.fields import Fields
+from grain.graph.naming import transform_name
+from grain.graph.node import ABSENT, IterNode, Parent, copied, required, saved_fields
+from grain.ops.combining import Stop, check_stop, check_weight_count
+from grain.ops.merging import Merging
+from grain.selection import Proportions, integer_weights, proportions
+
+_LARGEST_BLOCK = 4096
+_END = object()
+
+
+class Mixing(Merging):
+    """Elements of all parents, in the proportions of their weights."""
+
+    weights: tuple[int, ...]
+    keys: tuple[Any, ...] | None
+    """The names of the parents, where they were given as a mapping."""
+
+    def save(self, state: Any, parents: Sequence[Parent]) -> dict[str, Any]:
+        """As the default, but with the parents in the container in which they were given."""
+        own = {name: copied(getattr(state, name)) for name in saved_fields(state)}
+        return {"parents": self._contained([parent.save() for parent in parents]), **own}
+
+    def split(self, state: Any, saved: Any) -> tuple[dict[str, Any], list[Any]]:
+        """As the default; parents that were not there when it was saved get None."""
+        fields = required(saved, ["parents", *saved_fields(state)], self)
+        return fields, self._listed(fields.pop("parents"))
+
+    def _contained(self, values: list[Any]) -> Any:
+        return values if self.keys is None else dict(zip(self.keys, values, strict=True))
+
+    def _listed(self, container: Any) -> list[Any]:
+        kind = type(container)
+        if kind is not (list if self.keys is None else dict):
+            raise StateMismatchError(
+                f"The state does not fit {self}: one is of a mapping of datasets, the other of a sequence. "
+                "Restore it with the pipeline that saved it."
+            )
+        return container if self.keys is None else [container.get(key, ABSENT) for key in self.keys]
+
+    @property
+    def iterator_name(self) -> str:
+        return f"MixedDatasetIterator([{len(self.components)} parents], proportions={self.weights})"
+
+    def __str__(self) -> str:
+        return f"MixedIterDataset([{len(self.components)} parents], proportions={list(self.weights)})"
+
+    def element_spec(self, *parents: Any) -> Any:
+        return parents[0]
+
+
+class IterMix(Mixing):
+    """A mixture that ends when a parent that is due has ended."""
+
+    class State(Fields):
+        index: int = 0
+        stop: bool = False
+
+    def run(self, state: Any, *parents: Parent) -> Iterator[Any]:
+        if state.stop:
+            return
+        streams: dict[int, Iterator[Any]] = {}
+        for component in _choices(proportions(self.weights), state.index):
+            if component not in streams:
+                streams[component] = iter(parents[component])
+            try:
+                element = next(streams[component])
+            except StopIteration:
+                state.index, state.stop = state.index + 1, True
+                return
+            except Exception as error:
+                state.index, state.stop = state.index + 1, True
+                error.add_note(f"Exception caught while processing dataset @ input_index={component}")
+                raise
+            state.index += 1
+            yield element
+
+
+class CountedMix(Mixing):
+    """A mixture that counts what it takes of each parent, and may go on when one has ended."""
+
+    stop: Stop
+    """With "first" it ends then; with "longest" that parent begins again, until all have ended; with "renormalize" the
+    others go on."""
+    cost_fn: Callable[[Any], Any] | None
+
+    class State(Fields):
+        index: int = 0
+        """How many elements there were; with "renormalize" since the last parent has ended."""
+        counts: Any = None
+        """For each parent: how many elements it gave, what they cost, and whether it has ended."""
+        _starts: Any = None
+        """The states of the parents at their start."""
+
+    def fresh(self, *parents: Parent) -> Any:
+        return self.State(0, [_nothing() for _ in parents], [parent.save() for parent in parents])
+
+    def save(self, state: Any, parents: Sequence[Parent]) -> dict[str, Any]:
+        saved = super().save(state, parents)
+        return {**saved, "counts": self._contained(saved["counts"])}
+
+    def load(self, state: Any, fields: dict[str, Any]) -> Any:
+        counts = self._listed(fields["counts"])
+        if len(counts) != len(self.components):
+            raise StateMismatchError(
+                f"The state does not fit {self}: it has counts of {len(counts)} datasets. Restore it with the pipeline "
+                "that saved it."
+            )
+        return self.State(
+            fields["index"], [_nothing() if count is ABSENT else count for count in counts], state._starts
+        )
+
+    def run(self, state: Any, *parents: Parent) -> Iterator[Any]:
+        while there := self._there(state):
+            for chosen in _choices(proportions(tuple(self.weights[component] for component in there)), state.index):
+                component = there[chosen]
+                element = self._next(state, parents, component)
+                if element is _END:
+                    break
+                state.index += 1
+                yield element
+            if self.stop != "renormalize":
+                return
+            state.index = 0
+
+    def _there(self, state: Any) -> list[int]:
+        """The components of which the mixture consists at present."""
+        counts = enumerate(state.counts)
+        return [component for component, count in counts if self.stop != "renormalize" or not count["ended"]]
+
+    def _next(self, state: Any, parents: Sequence[Parent], component: int) -> Any:
+        """The next element of a component, or the end of it."""
+        count = state.counts[component]
+        try:
+            element = next(iter(parents[component]), _END)
+            if element is _END:
+                count["ended"] = True
+                if self.stop != "longest" or all(count["ended"] for count in state.counts):
+                    return _END
+                parents[component].restore(state._starts[component])
+                element = next(iter(parents[component]), _END)
+                if element is _END:
+                    raise ValueError(
+                        f'Dataset {self._key(component)!r} of a mixture with stop="longest" has no elements: leave it '
+                        "out."
+                    )
+            self._count(count, element)
+        except Exception as error:
+            error.add_note(f"Exception caught while processing dataset @ input_index={component}")
+            raise
+        return element
+
+    def _count(self, count: dict[str, Any], element: Any) -> None:
+        if self.cost_fn is not None:
+            try:
+                cost = self.cost_fn(element)
+            except Exception as error:
+                add_place(error, f"{self} with cost_fn {transform_name(self.cost_fn)}", None)
+                raise
+            count["cost"] += cost.item() if isinstance(cost, np.generic) else cost
+        count["elements"] += 1
+
+    def _key(self, component: int) -> Any:
+        return component if self.keys is None else self.keys[component]
+
+
+def _nothing() -> dict[str, Any]:
+    return {"elements": 0, "cost": 0, "ended": False}
+
+
+def mixture_counts(state: Any) -> list[Any]:
+    """The counts of all mixtures that are in the state of a pipeline."""
+    if isinstance(state, dict):
+        own = [state["counts"]] if state.keys() == {"parents", "index", "counts"} else []
+        return [*own, *(count for value in state.values() for count in mixture_counts(value))]
+    return [count for value in state for count in mixture_counts(value)] if isinstance(state, list) else []
+
+
+def _choices(proportions: Proportions, index: int) -> Iterator[int]:
+    """The components of `index` and all after it; looked up in growing blocks."""
+    size = 1
+    while True:
+        if size == 1:
+            yield proportions.pick(index)[0]
+        else:
+            yield from proportions.pick_array(np.arange(index, index + size))[0].tolist()
+        index, size = index + size, min(size * 8, _LARGEST_BLOCK)
+
+
+def iter_mix(
+    parents: Sequence[IterNode] | Mapping[Any, IterNode],
+    weights: Sequence[float] | Mapping[Any, float] | None,
+    stop: Stop,
+    is_counted: bool,
+    cost_fn: Callable[[Any], Any] | None,
+) -> Mixing:
+    """A mixture of streams; a mapping is taken in the order of its sorted keys."""
+    keys = None
+    if isinstance(parents, Mapping):
+        keys = tuple(sorted(parents))
+        if isinstance(weights, Mapping):
+            if set(weights) != set(keys):
+                raise ValueError(
+                    f"The keys of `weights` must be those of `datasets`: {set(weights) ^ set(keys)} differ."
+                )
+            weights = [weights[key] for key in keys]
+        parents = [parents[key] for key in keys]
+    elif isinstance(weights, Mapping):
+        raise ValueError("`weights` is a mapping but `datasets` is not: pass both as mappings or both as sequences.")
+    if not parents:
+        raise ValueError("Cannot mix no datasets: `datasets` is empty.")
+    integers = integer_weights([1] * len(parents) if weights is None else weights)
+    check_weight_count(len(parents), len(integers))
+    check_stop(stop)
+    if stop == "first" and not is_counted and cost_fn is None:
+        return IterMix(tuple(parents), integers, keys)
+    return CountedMix(tuple(parents), integers, keys, stop, cost_fn)

@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from material import MAPS_BATCH, MAPS_LENGTH, SEED, array_of, as_record, double, increment, photos
+from material import (
+    KILOBYTES_BATCH,
+    MAPS_BATCH,
+    MAPS_LENGTH,
+    SEED,
+    array_of,
+    as_record,
+    double,
+    increment,
+    kilobytes,
+    photos,
+)
 
 
 def maps_batch() -> Iterator[dict[str, Any]]:
@@ -26,6 +37,17 @@ def array(rows: str) -> Iterator[Any]:
     while True:
         for start in range(0, len(order), 64):
             yield values[order[start : start + 64]]
+
+
+def array_record(num_threads: int) -> Iterator[Any]:
+    """One call of the reader for a batch."""
+    from array_record.python.array_record_module import ArrayRecordReader
+
+    reader = ArrayRecordReader(kilobytes(), "readahead_buffer_size:0")
+    order = np.random.default_rng(SEED).permutation(reader.num_records()).tolist()
+    while True:
+        for start in range(0, len(order), KILOBYTES_BATCH):
+            yield np.array(reader.read(order[start : start + KILOBYTES_BATCH]))
 
 
 def handover() -> Iterator[Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ RECORDS_BATCH = 64
 PHOTOS_BATCH = 64
 PHOTO_SHAPE = (224, 224, 3)
 JPEGS_BATCH = 32
+KILOBYTES_BATCH = 128
 
 
 def increment(x: int) -> int:
@@ -117,3 +120,19 @@ def decode_and_crop(file: bytes) -> np.ndarray[Any, Any]:
     with Image.open(io.BytesIO(file)) as image:
         left, top = (image.width - 224) // 2, (image.height - 224) // 2
         return np.asarray(image.convert("RGB").crop((left, top, left + 224, top + 224)))
+
+
+def kilobytes() -> str:
+    """An ArrayRecord file of 50,000 records of 1,000 bytes, made for random access, and kept for the next run."""
+    path = Path(__file__).resolve().parents[1] / ".bench" / "kilobytes.arrayrecord"
+    if not path.exists():
+        from array_record.python.array_record_module import ArrayRecordWriter
+
+        path.parent.mkdir(exist_ok=True)
+        partial = f"{path}.{os.getpid()}"
+        writer, rng = ArrayRecordWriter(partial, "group_size:1"), np.random.default_rng(SEED)
+        for _ in range(50_000):
+            writer.write(rng.bytes(1_000))
+        writer.close()
+        os.replace(partial, path)
+    return str(path)

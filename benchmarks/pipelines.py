@@ -14,6 +14,7 @@ import numpy as np
 from material import (
     IMAGES_BATCH,
     JPEGS_BATCH,
+    KILOBYTES_BATCH,
     MAPS_BATCH,
     MAPS_LENGTH,
     PHOTOS_BATCH,
@@ -28,6 +29,7 @@ from material import (
     double,
     increment,
     jpegs,
+    kilobytes,
     labelled_images,
     records,
     to_float,
@@ -195,6 +197,12 @@ def small_elements_mp() -> Iterable[Any]:
 def first_batch() -> Iterable[Any]:
     source = grain.MapDataset.source(records(1_000))
     return source.shuffle(seed=SEED).to_iter_dataset(RO).batch(RECORDS_BATCH).mp_prefetch(TWO_WORKERS)
+
+
+def array_record(num_threads: int) -> Iterable[Any]:
+    options = RO if num_threads == 0 else grain.ReadOptions(num_threads=num_threads)
+    source = grain.sources.ArrayRecordDataSource(kilobytes())
+    return grain.MapDataset.source(source).shuffle(seed=SEED).batch(KILOBYTES_BATCH).to_iter_dataset(options)
 
 
 def jpeg(num_threads: int) -> Iterable[Any]:

@@ -113,6 +113,8 @@ WORKLOADS = [
     Workload(  # 16 threads are the default
         "jpeg_defaults", "jpeg", (16,), batch=32, seconds=2, at_least={"grain": None, "inline": None}, variants=INLINE
     ),
+    Workload("array_record", "array_record", (0,), batch=128, at_least={"grain": 8, "floor": 1 / 1.5}),
+    Workload("array_record_defaults", "array_record", (16,), batch=128, seconds=1, at_least={"grain": 15}),
     Workload("loader", "loader", (0,), batch=64, at_least={"grain": 20, "torch": 1}),
     Workload("loader_mp", "loader", (2,), batch=64, seconds=2, at_least={"grain": 20, "torch": 1}),
     Workload("loader_random", "loader_random", batch=64, seconds=1, at_least={"grain": 10}),

@@ -21,7 +21,7 @@ LAYERS = [
     "dataset checking",
     "iter_dataset",
     "map_dataset",
-    "loader_states elastic tuning file_datasets",
+    "loader_states elastic tuning file_datasets writing",
     "data_loader",
     "experimental multiprocessing",
     "__init__",

@@ -73,11 +73,13 @@ OPERATIONS = {"BatchOperation", "FilterOperation", "MapOperation", "Operation", 
 SAMPLERS = {"IndexSampler", "Sampler", "SequentialSampler"}
 SHARDING = {"NoSharding", "ShardByJaxProcess", "ShardOptions"}
 SOURCES = {
+    "ArrayRecordDataSource",
     "ColumnarDataSource",
     "InMemoryDataSource",
     "RandomAccessDataSource",
     "RangeDataSource",
     "SharedMemoryDataSource",
+    "write",
 }
 SUBMODULES = {
     "checkpoint",

@@ -18,6 +18,10 @@ class StateMismatchError(KeyError, ValueError):
         return str(self.args[0])
 
 
+class RecordKeyError(ValueError, IndexError):
+    """A number that a source of files has no record for."""
+
+
 def add_place(error: BaseException, operator: object, index: int | None) -> None:
     """Say in a note which operator failed, and for which element."""
     element = "" if index is None else f" for the element at index {index}"

@@ -153,10 +153,18 @@ def local_copy(path: str) -> str:
 def written_at_once(path: PathLike) -> Any:
     """A path to write to, which becomes `path` at the end, or is removed where that was not reached."""
     final = os.fsdecode(path)
-    partial = f"{final}.{os.getpid()}.partial"
+    if is_remote(final):
+        partial = str(cache_folder() / f"{hashlib.sha1(final.encode()).hexdigest()}.{os.getpid()}.partial")
+    else:
+        partial = f"{final}.{os.getpid()}.partial"
+        os.makedirs(os.path.dirname(os.path.abspath(final)), exist_ok=True)
     try:
         yield partial
-        os.replace(partial, final)
+        if is_remote(final):
+            system, plain = _system_of(final)
+            system.put_file(partial, plain)
+        else:
+            os.replace(partial, final)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(partial)

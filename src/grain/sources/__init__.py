@@ -15,4 +15,9 @@ __all__ = [
 ]
 
 # A source of files brings modules that `import grain` alone need not wait for.
-FOUND_LATER = found_in({})
+FOUND_LATER = found_in(
+    {
+        "grain.sources.array_record": ["ArrayRecordDataSource"],
+        "grain.writing.jobs": ["write"],
+    }
+)

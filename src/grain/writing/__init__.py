@@ -1,0 +1,1 @@
+"""From elements to files: formats, shards, and the job of writing them."""

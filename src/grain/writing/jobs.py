@@ -1,0 +1,174 @@
+"""Writing what a pipeline gives to files, which sources read again."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+from grain.fields import Frozen
+from grain.files import PathLike, written_at_once
+from grain.map_dataset import MapDataset
+from grain.options import MultiprocessingOptions, ReadOptions, warn
+from grain.writing.formats import Format, format_of
+from grain.writing.journal import Journal
+from grain.writing.progress import Advance, progress_bar, told
+from grain.writing.shards import Shard, shards_of
+
+_IN_THIS_THREAD = ReadOptions(num_threads=0, prefetch_buffer_size=0)
+
+
+def write(
+    elements: Any,
+    path: PathLike,
+    format: str | None = None,
+    *,
+    shards: int = 1,
+    encode: Callable[[Any], Any] | None = None,
+    length: int | None = None,
+    workers: int = 0,
+    progress: bool | None = None,
+    **options: Any,
+) -> list[str]:
+    """Write a dataset, a source or any iterable to files, and give their paths.
+
+    `format` is "arrayrecord" (elements are bytes; option: `group_size`) or "parquet" (elements are dicts; options:
+    `rows_per_group` and `schema`), or told by the end of the path. `encode` makes such records of other elements.
+
+    Several shards get numbers, which take the place of a `*` in the path or come before its extension. They are of
+    equal length. An iterable without a length needs to be told one, which may be a guess: the last shard takes what
+    remains. Elements that can be had by index are written by `workers` processes, a shard each.
+
+    A file gets its name when it is whole. After an interruption the same call goes on with the shards that are missing.
+
+    >>> import grain, tempfile
+    >>> numbers = grain.MapDataset.range(5).map(lambda number: b"%d" % number)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = write(numbers, f"{folder}/numbers-*.arrayrecord", shards=2)
+    ...     print([os.path.basename(path) for path in paths])
+    ...     print(list(grain.ArrayRecordDataSource(f"{folder}/numbers-*.arrayrecord")))
+    ['numbers-00000-of-00002.arrayrecord', 'numbers-00001-of-00002.arrayrecord']
+    [b'0', b'1', b'2', b'3', b'4']
+    """
+    target = os.fsdecode(path)
+    format_asked = format_of(target, format, options)
+    by_index = _by_index(elements)
+    if by_index is None and workers:
+        raise ValueError(
+            f"Only elements that can be had by index are written by workers, got {type(elements).__name__}. Pass a "
+            "MapDataset, a source or a list, or leave out `workers`."
+        )
+    count = _length(elements, length, shards)
+    opened = elements if by_index is None else by_index.to_iter_dataset(_IN_THIS_THREAD)
+    stream = _records(opened, format_asked, encode, 0)
+    first = list(islice(stream, format_asked.records_to_see))
+    job = _Job(format_asked.fitted(first), encode, shards_of(target, shards, count), by_index)
+    journal = Journal(target, f"{job.format} {shards} {count} {first}")
+    missing = [number for number, shard in enumerate(job.shards) if not journal.has(shard.path)]
+    with progress_bar(progress, count, os.path.basename(target)) as advance:
+        if by_index is None:
+            written = _written_in_order(job, missing, chain(first, stream), advance)
+        elif workers and missing:
+            written = _written_by_workers(job, missing, workers, advance)
+        else:
+            written = _written_by_index(job, missing, advance)
+        for number in written:
+            journal.add(job.shards[number].path)
+    journal.remove()
+    return [shard.path for shard in job.shards]
+
+
+class _Job(Frozen):
+    """What is to be written, to which files."""
+
+    format: Format
+    encode: Callable[[Any], Any] | None
+    shards: list[Shard]
+    by_index: MapDataset[Any] | None
+
+    def write(self, number: int, records: Iterable[Any]) -> int:
+        """Write one shard, and give its number."""
+        with written_at_once(self.shards[number].path) as partial:
+            writer = self.format.open(partial)
+            for record in records:
+                writer.write(record)
+            writer.close()
+        return number
+
+    def records(self, number: int) -> Iterator[Any]:
+        """The records of a shard, where elements can be had by index."""
+        assert self.by_index is not None
+        shard = self.shards[number]
+        part = self.by_index[shard.start : shard.start + (shard.count or 0)]
+        return _records(part, self.format, self.encode, shard.start)
+
+
+def _by_index(elements: Any) -> MapDataset[Any] | None:
+    """The elements as random access, where they are that."""
+    if isinstance(elements, MapDataset):
+        return elements
+    if hasattr(elements, "__len__") and hasattr(elements, "__getitem__") and not isinstance(elements, Mapping):
+        return MapDataset.source(elements)
+    return None
+
+
+def _length(elements: Any, guess: int | None, shards: int) -> int | None:
+    """How many elements there are, as far as that is known."""
+    if shards < 1:
+        raise ValueError(f"shards must be at least 1, got {shards}.")
+    count = len(elements) if hasattr(elements, "__len__") else guess
+    if count is None and shards > 1:
+        raise ValueError(
+            f"{type(elements).__name__} has no length, so it cannot be cut into {shards} shards: pass length=, "
+            "which may be a guess, or write one shard."
+        )
+    if count is not None and count >= sys.maxsize:
+        raise ValueError("The dataset has no end. Write one epoch of it: leave out .repeat(), or slice it.")
+    return count
+
+
+def _records(elements: Iterable[Any], format: Format, encode: Callable[[Any], Any] | None, start: int) -> Iterator[Any]:
+    for number, element in enumerate(elements, start):
+        try:
+            record = element if encode is None else encode(element)
+            format.check(record)
+        except Exception as error:
+            error.add_note(f"Raised for element {number} of those to be written.")
+            raise
+        yield record
+
+
+def _written_by_index(job: _Job, missing: list[int], advance: Advance) -> Iterator[int]:
+    for number in missing:
+        yield job.write(number, told(job.records(number), advance))
+
+
+def _written_by_workers(job: _Job, missing: list[int], workers: int, advance: Advance) -> Iterator[int]:
+    numbers = MapDataset.source(missing).map(lambda number: job.write(number, job.records(number)))
+    options = MultiprocessingOptions(num_workers=min(workers, len(missing)))
+    try:
+        with contextlib.closing(iter(numbers.to_iter_dataset(_IN_THIS_THREAD).mp_prefetch(options))) as written:
+            for number in written:
+                advance(job.shards[number].count or 0)
+                yield number
+    finally:
+        for number in missing:  # a worker that was ended in the middle could not clean up
+            for partial in glob.glob(f"{glob.escape(job.shards[number].path)}.*.partial"):
+                os.unlink(partial)
+
+
+def _written_in_order(job: _Job, missing: list[int], stream: Iterator[Any], advance: Advance) -> Iterator[int]:
+    if len(missing) < len(job.shards):
+        warn("Passing over the elements of %d shards that are finished.", len(job.shards) - len(missing))
+    for number, shard in enumerate(job.shards):
+        is_last = number == len(job.shards) - 1
+        records = told(stream if is_last else islice(stream, shard.count), advance)
+        if number in missing:
+            yield job.write(number, records)
+        else:
+            for _ in records:
+                pass

@@ -14,12 +14,13 @@ from digits import batches
 from matplotlib import pyplot
 
 OUTPUT = Path("demo-output")
+DATA = OUTPUT / "data"
 TRAINING = Path(__file__).with_name("train_digits.py")
 
 
 def command(options, folder):
     """How the training program is started."""
-    program = [sys.executable, str(TRAINING), "--output", str(folder)]
+    program = [sys.executable, str(TRAINING), "--data", str(DATA), "--output", str(folder)]
     chosen = {"steps": options.steps, "workers": options.workers, "loader": options.loader}
     every = max(1, options.steps // 5)
     return [*program, "--save-every", str(every), *(f"--{name}={value}" for name, value in chosen.items())]
@@ -76,7 +77,7 @@ def draw_curves(undisturbed, interrupted, path):
 def draw_batches(options, path, rows=6, columns=16):
     """The first digits of the first batches, one batch in a row."""
     figure, grid = pyplot.subplots(rows, columns, figsize=(columns / 2, rows * 0.65), layout="constrained")
-    with iter(batches(options.loader, options.workers)) as iterator:
+    with iter(batches(options.loader, DATA, options.workers)) as iterator:
         for axes, batch in zip(grid, islice(iterator, rows), strict=True):
             for place, image, label in zip(axes, batch["image"], batch["label"], strict=False):
                 place.imshow(image, cmap="gray_r", vmin=0, vmax=1)

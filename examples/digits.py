@@ -1,20 +1,28 @@
 """The data of `train_digits.py`. Workers import this file, so it does not import what only the training needs."""
 
+from pathlib import Path
+
 import numpy as np
 
 import grain
 
+SHARDS = 4
 TRAINING_DIGITS = 1_500
 BATCH_SIZE = 128
 SEED = 42
 
 
-def digits():
-    """All digits that scikit-learn brings, each as 65 bytes: 8 x 8 pixels and the label."""
-    from sklearn.datasets import load_digits
+def digits(folder):
+    """The digits that scikit-learn brings, in files of ArrayRecords; each is 65 bytes, 8 x 8 pixels and the label."""
+    paths = Path(folder, "digits-*.arrayrecord")
+    if len(list(paths.parent.glob(paths.name))) < SHARDS:
+        from sklearn.datasets import load_digits
 
-    images, labels = load_digits(return_X_y=True)
-    return [row.tobytes() for row in np.column_stack([images, labels]).astype(np.uint8)]
+        images, labels = load_digits(return_X_y=True)
+        rows = np.column_stack([images, labels]).astype(np.uint8)
+        paths.parent.mkdir(parents=True, exist_ok=True)
+        grain.sources.write([row.tobytes() for row in rows], paths, shards=SHARDS, progress=False)
+    return grain.ArrayRecordDataSource(paths)
 
 
 class Decode(grain.transforms.Map):
@@ -36,10 +44,10 @@ class Augment(grain.transforms.RandomMap):
         return digit | {"image": moved * rng.uniform(0.7, 1.0) + 0.05 * rng.standard_normal((8, 8), np.float32)}
 
 
-def dataset(workers):
+def dataset(folder, workers):
     """Endless batches, the same for any number of workers."""
     return (
-        grain.MapDataset.source(digits()[:TRAINING_DIGITS])
+        grain.MapDataset.source(digits(folder))[:TRAINING_DIGITS]
         .seed(SEED)
         .shuffle()
         .repeat()
@@ -51,10 +59,10 @@ def dataset(workers):
     )
 
 
-def data_loader(workers):
+def data_loader(folder, workers):
     """The same by a DataLoader, in which each worker makes batches of its own share of the digits."""
     return grain.DataLoader(
-        data_source=digits()[:TRAINING_DIGITS],
+        data_source=digits(folder),
         sampler=grain.IndexSampler(TRAINING_DIGITS, shuffle=True, seed=SEED),
         operations=[Decode(), Augment(), grain.Batch(BATCH_SIZE, drop_remainder=True)],
         worker_count=workers,
@@ -62,11 +70,11 @@ def data_loader(workers):
     )
 
 
-def batches(loader, workers):
+def batches(loader, folder, workers):
     """What the option --loader names."""
-    return {"dataset": dataset, "dataloader": data_loader}[loader](workers)
+    return {"dataset": dataset, "dataloader": data_loader}[loader](folder, workers)
 
 
-def kept_back():
+def kept_back(folder):
     """The digits that are not trained on, as one batch."""
-    return next(iter(grain.MapDataset.source(digits()[TRAINING_DIGITS:]).map(Decode()).batch(1_000)))
+    return grain.MapDataset.source(digits(folder))[TRAINING_DIGITS:].map(Decode()).batch(1_000)[0]

@@ -51,23 +51,23 @@ def train_step(model, optimizer, batch):
     return value
 
 
-def accuracy(model):
+def accuracy(model, data):
     """The share of digits kept back from training that the network names rightly."""
-    kept = kept_back()
+    kept = kept_back(data)
     return float((model(kept["image"]).argmax(axis=1) == kept["label"]).mean())
 
 
 class Training:
     """A model and a position in the data, which are saved and restored together."""
 
-    def __init__(self, loader, workers, folder):
+    def __init__(self, loader, data, workers, folder):
         device = jax.devices()[0]
         self.model, self.optimizer = new_model()
         nnx.update((self.model, self.optimizer), jax.device_put(self._state, device))
-        data = batches(loader, workers)
+        stream = batches(loader, data, workers)
         if loader == "dataset":
-            data = data.device_put(device)  # the next batches are always on their way
-        self.iterator = iter(data)
+            stream = stream.device_put(device)  # the next batches are always on their way
+        self.iterator = iter(stream)
         self.checkpoints = ocp.CheckpointManager(folder.absolute() / "checkpoints")
         self.step = self.checkpoints.latest_step() or 0
         if self.step:
@@ -134,15 +134,16 @@ def main():
     parser.add_argument("--workers", type=int, default=2, help="processes that make batches (default: 2)")
     parser.add_argument("--loader", choices=["dataset", "dataloader"], default="dataset")
     parser.add_argument("--save-every", type=int, default=50, metavar="STEPS")
+    parser.add_argument("--data", type=Path, default=Path("digits-data"), metavar="FOLDER", help="written if missing")
     parser.add_argument("--output", type=Path, default=Path("digits-run"), metavar="FOLDER")
     options = parser.parse_args()
 
     options.output.mkdir(parents=True, exist_ok=True)
-    training = Training(options.loader, options.workers, options.output)
+    training = Training(options.loader, options.data, options.workers, options.output)
     print(f"resumed after step {training.step}" if training.step else "from the start")
     with open(options.output / "losses.txt", "a") as losses:
         waiting = train(training, options.steps, options.save_every, losses)
-    result = {"accuracy": accuracy(training.model), "waiting": waiting}
+    result = {"accuracy": accuracy(training.model, options.data), "waiting": waiting}
     (options.output / "result.json").write_text(json.dumps(result))
     print(f"accuracy {result['accuracy']:.1%}")
     training.close()

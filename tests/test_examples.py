@@ -69,12 +69,12 @@ def test_resumed_training_equals_an_undisturbed_one(train_digits, loader, worker
     def losses(training, steps):
         return [loss for loss, _ in (training.advance() for _ in range(steps))]
 
-    undisturbed = train_digits.Training(loader, workers, tmp_path)
+    undisturbed = train_digits.Training(loader, tmp_path / "data", workers, tmp_path)
     first = losses(undisturbed, 3)
     undisturbed.save()
     rest = losses(undisturbed, 4)
     undisturbed.close()
-    resumed = train_digits.Training(loader, workers, tmp_path)
+    resumed = train_digits.Training(loader, tmp_path / "data", workers, tmp_path)
     assert resumed.step == 3
     assert losses(resumed, 4) == rest
     assert len({*first, *rest}) == 7

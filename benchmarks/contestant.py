@@ -15,7 +15,7 @@ def main(name: str, contestant: str) -> None:
     call = workload.call(contestant)
     result = getattr(importlib.import_module(call.module), call.function)(*call.args)
     value = result if isinstance(result, float) else getattr(measuring, workload.measure)(result, workload)
-    library = importlib.import_module("torch" if call.environment == "torch" else "grain")
+    library = importlib.import_module("grain" if call.environment == "ours" else call.environment)
     print(json.dumps({"value": value, "version": library.__version__}))
 
 

@@ -64,12 +64,12 @@ def compare(options, undisturbed, interrupted):
 def draw_curves(undisturbed, interrupted, path):
     """Both curves, and where the second begins again."""
     figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
-    axes.plot(*zip(*read_losses(undisturbed), strict=True), color="#9ecae1", linewidth=5, label="undisturbed")
+    axes.plot(*zip(*read_losses(undisturbed), strict=True), color="#c6dbef", linewidth=7, label="undisturbed")
     losses = read_losses(interrupted)
     again = next(place for place in range(1, len(losses)) if losses[place][0] <= losses[place - 1][0])
-    axes.plot(*zip(*losses[:again], strict=True), color="#d94801", linewidth=1, label="until it was killed")
+    axes.plot(*zip(*losses[:again], strict=True), color="#fd8d3c", linewidth=3, label="until it was killed")
     axes.plot(*zip(*losses[again:], strict=True), color="#08306b", linewidth=1, label="resumed")
-    axes.set(xlabel="step", ylabel="loss", yscale="log")
+    axes.set(xlabel="step", ylabel="loss")
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
 

@@ -278,6 +278,7 @@ MAP_PIPELINES: dict[str, Callable[[], MapDataset[Any]]] = {
     "deep": deep_map,
     "deep, batched": lambda: MapDataset.zip([deep_map(), deep_map().map(as_record)]).batch(4),
     "deep, with gaps": lambda: deep_map().map(even_or_none).filter(is_large).flat_map(UpToThree()),
+    **pipelines_files.MAP_PIPELINES,
 }
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from grain import GeneratorIterDataset
+from grain import ArrayRecordDataSource, GeneratorIterDataset, MapDataset
 from grain.fields import Fields, Frozen
 from grain.iter_dataset import NodeIterDataset
 from grain.ops.sharding import sharded
 from grain.ops.streaming import streamed
+from grain.sources import write
 
 
 def count_to_ten():
@@ -38,6 +41,22 @@ class Numbers(Frozen):
                 raise ValueError(f"record {number} is damaged")
             yield number
 
+
+@functools.cache
+def folder() -> tempfile.TemporaryDirectory[str]:
+    """Where the rows have their files while the tests run."""
+    return tempfile.TemporaryDirectory()
+
+
+@functools.cache
+def array_records() -> ArrayRecordDataSource:
+    """Ten numbers in three files."""
+    return ArrayRecordDataSource(write([b"%d" % number for number in range(10)], f"{folder().name}/a.ar", shards=3))
+
+
+MAP_PIPELINES = {
+    "array records": lambda: MapDataset.source(array_records()).shuffle(seed=2).map(int).batch(3),
+}
 
 ITER_PIPELINES = {
     "generator": lambda stream: GeneratorIterDataset(count_to_ten),

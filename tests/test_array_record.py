@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import threading
+import weakref
 from pathlib import Path
 
 import fsspec
@@ -63,6 +64,7 @@ SELECTIONS = {
     "an empty slice": (lambda f: f"{f}/c.arrayrecord[2:2]", []),
     "slices": (lambda f: [f"{f}/c.arrayrecord[5:6]", f"{f}/a.arrayrecord[0:2]"], [9, 0, 1]),
     "a file instruction": (lambda f: FileInstruction(f"{f}/c.arrayrecord", 2, 3, 6), [6, 7, 8]),
+    "a file instruction for all": (lambda f: FileInstruction(f"{f}/c.arrayrecord", 4, -1, 6), [8, 9]),
     "mixed": (lambda f: [FileInstruction(f"{f}/a.arrayrecord", 1, 2, 4), f / "c.arrayrecord"], [1, 2, *range(4, 10)]),
 }
 
@@ -108,7 +110,7 @@ def test_paths_and_description(folder):
         ),
         ({"a"}, "Unsupported path format was used."),
         ("a[3:1]", "There are no records from 3 to 1 in 'a'"),
-        (FileInstruction("a", 2, -1, 5), "There are no records from 2 to 1 in 'a'"),
+        (FileInstruction("a", -2, 3, 5), "There are no records from -2 to 1 in 'a'"),
     ],
 )
 def test_paths_that_are_none(paths, message):
@@ -168,6 +170,14 @@ def test_the_number_of_open_files_is_bounded(tmp_path, monkeypatch):
     assert sum(len(file._idle) for file in source._files) <= 8
 
 
+def test_a_source_that_is_gone_keeps_no_file_open(folder):
+    source = ArrayRecordDataSource(f"{folder}/*.arrayrecord")
+    readers = [weakref.ref(file) for file in source._files]
+    assert list(source) == numbered(0, 10)
+    del source
+    assert [reader() for reader in readers] == [None] * 3
+
+
 def test_many_threads(tmp_path):
     records = [random.Random(number).randbytes(200) for number in range(500)]
     write_file(tmp_path / "a", records[:300])
@@ -205,9 +215,9 @@ def test_slow_files_are_read_by_the_readers_threads(tmp_path, monkeypatch):
     left, parallel = [], Pace.in_parallel
     monkeypatch.setattr(Pace, "in_parallel", lambda self, reader, keys: left.append(keys) or parallel(reader, keys))
     monkeypatch.setattr(record_files, "time", SlowClock(1.0))
-    for _ in range(12):
+    for _ in range(3 * 4 + 1 + 2 + 4):
         assert source.__getitems__([3, 1]) == [b"3", b"1"]
-    assert len(left) == 8  # one after the first, then two, then four: every now and then the other way is tried
+    assert len(left) == 1 + 2 + 4  # after every four reads that turn out to be slow, more of them
     assert source.__getitems__([0, 5]) == [b"", b"5"]  # nothing in it is not the same as cut off
     monkeypatch.setattr(record_files, "time", SlowClock(0.0))
     assert [source[7] for _ in range(100)] == [b"7"] * 100

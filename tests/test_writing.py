@@ -129,6 +129,12 @@ def test_types_that_change_on_the_way(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_columns_that_are_new_on_the_way(tmp_path):
+    with pytest.raises(ValueError, match=r"columns \['y'\] beside those of the first ones"):
+        write([{"x": 1}, {"x": 2, "y": 3}], tmp_path / "rows.parquet", rows_per_group=1)
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -20,7 +20,7 @@ _SLICE = re.compile(r"(?P<path>.*)\[(?P<start>\d+):(?P<stop>\d+)\]", re.DOTALL)
 
 @runtime_checkable
 class FileInstruction(Protocol):
-    """The records of a file from number `skip` on, `take` of them, as TFDS asks for them."""
+    """The records of a file from number `skip` on, `take` of them (-1: all), as TFDS asks for them."""
 
     filename: str
     skip: int
@@ -149,7 +149,8 @@ def _parts(paths: Any) -> list[tuple[str, int, int | None]]:
 
 def _parts_of_one(path: Any) -> list[tuple[str, int, int | None]]:
     if isinstance(path, FileInstruction):
-        return [_checked(os.fspath(path.filename), path.skip, path.skip + path.take)]
+        stop = None if path.take == -1 else path.skip + path.take
+        return [_checked(os.fspath(path.filename), path.skip, stop)]
     sliced = _SLICE.fullmatch(os.fspath(path))
     if sliced is None or os.path.exists(path):
         return [(found, 0, None) for found in paths_of(path)]
@@ -159,7 +160,7 @@ def _parts_of_one(path: Any) -> list[tuple[str, int, int | None]]:
     return [_checked(files[0], int(sliced["start"]), int(sliced["stop"]))]
 
 
-def _checked(path: str, start: int, stop: int) -> tuple[str, int, int]:
-    if not 0 <= start <= stop:
+def _checked(path: str, start: int, stop: int | None) -> tuple[str, int, int | None]:
+    if start < 0 or (stop is not None and stop < start):
         raise ValueError(f"There are no records from {start} to {stop} in {path!r}: expected 0 <= start <= stop.")
     return path, start, stop

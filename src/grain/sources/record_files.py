@@ -12,6 +12,7 @@ import functools
 import os
 import re
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 from grain.files import File, is_remote, local_copy
 from grain.options import warn
 
-_OPEN: deque[RecordFile] = deque()
+_OPEN: deque[weakref.ref[RecordFile]] = deque()
 """The files of this process that have readers, once for each reader, beginning with what was opened first."""
 _SLOW_GROUP = 50_000
 """Bytes in a group of records from which on unpacking it takes longer than all else about a random read."""
@@ -61,8 +62,8 @@ class RecordFile:
             reader = self._idle.pop()
         except IndexError:
             reader = self._opened()
-        if self._group is not None:
-            self._notice_unpacking(keys, *self._group)
+        if (group := self._group) is not None:
+            self._notice_unpacking(keys, *group)
         records = self._pace.in_parallel(reader, keys) if self._pace.is_slow() else None
         if records is None:
             records = self._in_order(reader, keys)
@@ -97,14 +98,16 @@ class RecordFile:
         count = reader.num_records()
         if self.stop is None:
             self.stop = count
-        elif self.stop > count:
+        if not self.start <= self.stop <= count:
             raise ValueError(f"{self.path!r} has {count} records, not those from {self.start} to {self.stop}.")
         if self._file is None:
             self._file, self._group = file, _slow_group(reader, file, count)
-        _OPEN.append(self)
+        _OPEN.append(weakref.ref(self))
         if len(_OPEN) > _most_open():
-            with contextlib.suppress(IndexError):  # all its readers are in use, or closed
-                _OPEN.popleft()._idle.pop()
+            oldest = _OPEN.popleft()()
+            if oldest is not None:
+                with contextlib.suppress(IndexError):  # all its readers are in use, or closed
+                    oldest._idle.pop()
         return reader
 
     def _damage(self, what: str, reason: str, file: File | None = None) -> Exception:
@@ -146,9 +149,13 @@ class Pace:
 
     _PATIENCE = 100e-6
     """Seconds for a record: beyond that, the reader's own threads are no slower."""
+    _MOST_FOR_A_RECORD = 1e-3
+    """Seconds that are taken to be its own: beyond that, another process may have had the processor meanwhile."""
+    _RECORDS_TO_JUDGE = 64
     _MOST_IN_PARALLEL = 64
 
     def __init__(self) -> None:
+        self._seconds, self._count = 0.0, 0
         self._in_parallel = 0
         """How many more reads are left to the reader's threads before the other way is tried again."""
         self._next_time = 1
@@ -156,18 +163,22 @@ class Pace:
 
     def is_slow(self) -> bool:
         """Whether the next read is to be left to the reader's threads."""
-        if self._in_parallel:
+        if self._in_parallel > 0:  # threads that count down at the same time may go beyond zero
             self._in_parallel -= 1
             return True
         return False
 
     def judge(self, seconds: float, count: int) -> None:
         """Take note of how long `count` records took."""
-        if seconds <= self._PATIENCE * count:
-            self._next_time = 1
-        else:  # it may have been a disturbance, so not for long at first
+        self._seconds += min(seconds, self._MOST_FOR_A_RECORD * count)
+        self._count += count
+        if self._seconds > self._PATIENCE * max(self._count, self._RECORDS_TO_JUDGE):
             self._in_parallel = self._next_time
             self._next_time = min(2 * self._next_time, self._MOST_IN_PARALLEL)
+            self._seconds, self._count = 0.0, 0
+        elif self._count >= self._RECORDS_TO_JUDGE:
+            self._next_time = 1
+            self._seconds, self._count = 0.0, 0
 
     @staticmethod
     def in_parallel(reader: Any, keys: list[int]) -> list[bytes] | None:

@@ -163,6 +163,14 @@ def format_of(path: str, name: str | None, options: dict[str, Any]) -> Format:
 def _table(rows: Sequence[Any], schema: Any) -> Any:
     import pyarrow
 
+    if schema is not None:  # pyarrow would leave out what is not in it
+        unknown = {key for row in rows for key in row} - set(schema.names)
+        if unknown:
+            raise ValueError(
+                f"Elements have columns {sorted(unknown)} beside those of the first ones or of the schema, "
+                f"{schema.names}. Pass schema=, a pyarrow.Schema that has all, or encode=, a function that makes them "
+                "alike."
+            )
     plain = [{key: _plain(value) for key, value in row.items()} for row in rows]
     try:
         return pyarrow.Table.from_pylist(plain, schema)

@@ -6,9 +6,9 @@ import contextlib
 import glob
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from grain.fields import Frozen
 from grain.files import PathLike, written_at_once
@@ -19,6 +19,8 @@ from grain.writing.journal import Journal
 from grain.writing.progress import Advance, progress_bar, told
 from grain.writing.shards import Shard, shards_of
 
+Written: TypeAlias = Generator[int, None, None]
+"""The number of each shard when it is finished."""
 _IN_THIS_THREAD = ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
 
@@ -56,12 +58,7 @@ def write(
     """
     target = os.fsdecode(path)
     format_asked = format_of(target, format, options)
-    by_index = _by_index(elements)
-    if by_index is None and workers:
-        raise ValueError(
-            f"Only elements that can be had by index are written by workers, got {type(elements).__name__}. Pass a "
-            "MapDataset, a source or a list, or leave out `workers`."
-        )
+    by_index = _by_index(elements, workers)
     count = _length(elements, length, shards)
     opened = elements if by_index is None else by_index.to_iter_dataset(_IN_THIS_THREAD)
     stream = _records(opened, format_asked, encode, 0)
@@ -72,12 +69,11 @@ def write(
     with progress_bar(progress, count, os.path.basename(target)) as advance:
         if by_index is None:
             written = _written_in_order(job, missing, chain(first, stream), advance)
-        elif workers and missing:
-            written = _written_by_workers(job, missing, workers, advance)
         else:
-            written = _written_by_index(job, missing, advance)
-        for number in written:
-            journal.add(job.shards[number].path)
+            written = _written_by_index(job, missing, workers, advance)
+        with contextlib.closing(written):
+            for number in written:
+                journal.add(job.shards[number].path)
     journal.remove()
     return [shard.path for shard in job.shards]
 
@@ -107,12 +103,17 @@ class _Job(Frozen):
         return _records(part, self.format, self.encode, shard.start)
 
 
-def _by_index(elements: Any) -> MapDataset[Any] | None:
+def _by_index(elements: Any, workers: int) -> MapDataset[Any] | None:
     """The elements as random access, where they are that."""
     if isinstance(elements, MapDataset):
         return elements
     if hasattr(elements, "__len__") and hasattr(elements, "__getitem__") and not isinstance(elements, Mapping):
         return MapDataset.source(elements)
+    if workers:
+        raise ValueError(
+            f"Only elements that can be had by index are written by workers, got {type(elements).__name__}. Pass a "
+            "MapDataset, a source or a list, or leave out `workers`."
+        )
     return None
 
 
@@ -142,12 +143,16 @@ def _records(elements: Iterable[Any], format: Format, encode: Callable[[Any], An
         yield record
 
 
-def _written_by_index(job: _Job, missing: list[int], advance: Advance) -> Iterator[int]:
+def _written_by_index(job: _Job, missing: list[int], workers: int, advance: Advance) -> Written:
+    advance(sum(shard.count or 0 for number, shard in enumerate(job.shards) if number not in missing))
+    if workers and missing:
+        yield from _written_by_workers(job, missing, workers, advance)
+        return
     for number in missing:
         yield job.write(number, told(job.records(number), advance))
 
 
-def _written_by_workers(job: _Job, missing: list[int], workers: int, advance: Advance) -> Iterator[int]:
+def _written_by_workers(job: _Job, missing: list[int], workers: int, advance: Advance) -> Written:
     numbers = MapDataset.source(missing).map(lambda number: job.write(number, job.records(number)))
     options = MultiprocessingOptions(num_workers=min(workers, len(missing)))
     try:
@@ -161,7 +166,7 @@ def _written_by_workers(job: _Job, missing: list[int], workers: int, advance: Ad
                 os.unlink(partial)
 
 
-def _written_in_order(job: _Job, missing: list[int], stream: Iterator[Any], advance: Advance) -> Iterator[int]:
+def _written_in_order(job: _Job, missing: list[int], stream: Iterator[Any], advance: Advance) -> Written:
     if len(missing) < len(job.shards):
         warn("Passing over the elements of %d shards that are finished.", len(job.shards) - len(missing))
     for number, shard in enumerate(job.shards):

@@ -26,7 +26,7 @@ def run(name, *arguments, folder, needs):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
     program = Program([str(EXAMPLES / f"{name}.py"), *arguments], cwd=folder, JAX_PLATFORMS="cpu")
-    code, output, errors = program.finish(timeout=120)
+    code, output, errors = program.finish(timeout=400)
     assert code == 0, output + errors
     program.assert_nothing_left()
     return output

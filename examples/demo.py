@@ -27,9 +27,9 @@ def command(options, folder):
 
 
 def read_losses(folder):
-    """The step and the loss of each line; a line that was being written when the program was killed does not count."""
+    """The step and the loss of each line, in the order in which they were trained."""
     path = folder / "losses.txt"
-    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
     return [(int(step), float.fromhex(loss)) for step, loss in map(str.split, lines)]
 
 

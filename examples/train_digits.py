@@ -63,6 +63,7 @@ class Training:
     def __init__(self, loader, data, workers, folder):
         device = jax.devices()[0]
         self.model, self.optimizer = new_model()
+        # On the device by name, as the batches will be: or the second step would be compiled anew.
         nnx.update((self.model, self.optimizer), jax.device_put(self._state, device))
         stream = batches(loader, data, workers)
         if loader == "dataset":

@@ -25,7 +25,7 @@ def example(index):
 
 def batches():
     """The part of each batch that this process reads; shuffling before slicing mixes the records of all."""
-    shard = grain.ShardByJaxProcess(drop_remainder=True)
+    shard = grain.ShardByJaxProcess()
     return (
         grain.MapDataset.range(1_000)
         .shuffle(seed=1)

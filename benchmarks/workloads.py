@@ -14,6 +14,7 @@ CONTESTANTS = {
     "ours": ("ours", "pipelines"),
     "grain": ("grain", "pipelines"),
     "torch": ("torch", "torch_loaders"),
+    "tf.data": ("tensorflow", "tf_data"),
     "webdataset": ("webdataset", "webdataset_loaders"),
     "floor": ("ours", "by_hand"),
     "datasets": ("ours", "hugging_face"),
@@ -75,9 +76,9 @@ PACKING_BARS = {"grain": 8, "floor": 1 / 3}
 
 WORKLOADS = [
     Workload("shuffle", "shuffle", at_least={"grain": 40}),
-    Workload("maps_batch", "maps_batch", batch=128, at_least=MAPS_BARS),
+    Workload("maps_batch", "maps_batch", batch=128, at_least={**MAPS_BARS, "tf.data": None}),
     Workload("maps_iter_batch", "maps_iter_batch", batch=128, at_least=MAPS_BARS),
-    Workload("images", "images", batch=64, at_least={"grain": 5, "torch": 1}),
+    Workload("images", "images", batch=64, at_least={"grain": 5, "torch": 1, "tf.data": None}),
     Workload("array_1d", "array", ("1d",), batch=64, at_least=ARRAY_BARS),
     Workload("array_16", "array", ("16",), batch=64, at_least=ARRAY_BARS),
     Workload("array_img", "array", ("img",), batch=64, at_least=ARRAY_BARS),
@@ -117,8 +118,14 @@ WORKLOADS = [
         "first_batch_warm", "first_batch", measure="ms_to_first_again", unit="ms", at_least={"grain": 20, "torch": 20}
     ),
     Workload("jpeg", "jpeg", (2,), batch=32, seconds=2, at_least={"grain": 1.3, "inline": 1.7}, variants=INLINE),
-    Workload(  # 16 threads are the default
-        "jpeg_defaults", "jpeg", (16,), batch=32, seconds=2, at_least={"grain": None, "inline": None}, variants=INLINE
+    Workload(
+        "jpeg_defaults",
+        "jpeg",
+        (16,),  # threads are the default
+        batch=32,
+        seconds=2,
+        at_least={"grain": None, "tf.data": None, "inline": None},
+        variants=INLINE,
     ),
     Workload("array_record", "array_record", (0,), batch=128, at_least={"grain": 8, "floor": 1 / 1.5}),
     Workload("array_record_defaults", "array_record", (16,), batch=128, seconds=1, at_least={"grain": 15}),

@@ -19,7 +19,7 @@ SHARED_MEMORY = Path("/dev/shm")
 class Program:
     """A running program; everything that descends from it carries its mark, whoever becomes its parent."""
 
-    def __init__(self, arguments, text=None, **environment):
+    def __init__(self, arguments, text=None, cwd=None, **environment):
         self.mark = uuid.uuid4().hex
         self.shared_before = shared_memory()
         self.process = subprocess.Popen(
@@ -28,6 +28,7 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            cwd=cwd,
             # Newer Pythons warn of forks where there are threads, as there are here on purpose.
             env={**os.environ, MARK: self.mark, "PYTHONWARNINGS": "ignore::DeprecationWarning", **environment},
         )

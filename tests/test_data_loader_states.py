@@ -70,6 +70,16 @@ def test_what_workers_have_seen():
     ]
 
 
+def test_the_names_of_pytorch():
+    iterator = iter(loader(Batch(2)))
+    next(iterator)
+    state = json.loads(json.dumps(iterator.state_dict()))
+    again = iter(loader(Batch(2)))
+    again.load_state_dict(state)
+    assert again.get_state() == iterator.get_state()
+    assert next(again).tolist() == next(iterator).tolist() == [2, 3]
+
+
 @pytest.mark.parametrize("worker_count", [0, 1, 2, 3])
 def test_resuming_anywhere(worker_count):
     sampler = IndexSampler(16, ShardOptions(1, 2), shuffle=True, num_epochs=2, seed=3)

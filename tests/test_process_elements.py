@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import gc
 
 import jax
@@ -231,6 +232,22 @@ def test_arrays_of_the_pipeline_are_sent_once_and_shared():
 
     dataset = MapDataset.source(Source(table)).to_iter_dataset(INLINE).mp_prefetch(workers(2))
     assert list(dataset) == [(True, int(table.sum()))] * 4
+
+
+def test_classes_with_cached_properties_go_by_value():
+    class Source:
+        @functools.cached_property
+        def squares(self):
+            return [x * x for x in range(3)]
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return self.squares[index]
+
+    dataset = MapDataset.source(Source()).to_iter_dataset(INLINE).mp_prefetch(workers(1))
+    assert list(dataset) == [0, 1, 4]
 
 
 # ---------------------------------------------------------------- slabs by themselves

@@ -128,6 +128,24 @@ class Checkpointable:
         """Go to a position that `get_state` gave."""
         raise NotImplementedError
 
+    def state_dict(self) -> dict[str, Any]:
+        """The position as a dict, by the name that programs with PyTorch look for.
+
+        >>> import grain
+        >>> iterator, again = (iter(grain.MapDataset.range(5).batch(2)) for _ in range(2))
+        >>> next(iterator), iterator.state_dict()
+        (array([0, 1]), {'next_index': 1})
+        >>> again.load_state_dict(iterator.state_dict())
+        >>> next(again)
+        array([2, 3])
+        """
+        state = self.get_state()
+        return parsed(state.decode(), "get_state()") if self._has_bytes_as_state else state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go to a position that `state_dict` gave."""
+        self.set_state(state_text(state_dict).encode() if self._has_bytes_as_state else state_dict)
+
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
         """Note the position now; it is written when the result is awaited."""
         return _write_when_created(directory, self._state_files())

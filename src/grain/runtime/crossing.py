@@ -6,10 +6,12 @@ workers never import that module; it comes back as what it was.
 
 from __future__ import annotations
 
+import copyreg
 import pickle
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,12 @@ from grain.runtime.slabs import Bytes
 
 # Smaller arrays are part of the pickle.
 _WORTH_A_BUFFER = 1 << 12
+
+if sys.version_info < (3, 12):  # until then it holds a lock, and a class that has one could not go by value
+    copyreg.pickle(
+        cached_property,
+        lambda attribute: (cached_property, (attribute.func,), {"attrname": attribute.attrname}),
+    )
 
 
 def packed(value: Any) -> tuple[bytes, list[Bytes]]:

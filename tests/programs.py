@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +78,7 @@ class Program:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             left, shared = self.descendants(), shared_memory() - self.shared_before
+            shared = shared and shared - in_use()  # of this program nobody is left to use any
             if not left and not shared:
                 return
             time.sleep(0.02)
@@ -95,6 +97,15 @@ def is_alive(pid):
 def shared_memory():
     """The named shared memory that there is; of others too, so only names that grain or Python would give count."""
     return {path.name for path in SHARED_MEMORY.iterdir() if path.name.startswith(("psm_", "grain", "sem.mp"))}
+
+
+def in_use():
+    """The shared memory that living processes have mapped, and are still to remove themselves."""
+    names = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            names.update(re.findall(rf"{SHARED_MEMORY}/(\S+)", maps.read_text()))
+    return names
 
 
 def program(source, *, how="file", folder=None, **environment):

@@ -77,11 +77,11 @@ class Buffer:
         return [*rows, *(self._joined([documents]) for documents in self._passed)] if self._passed else rows
 
     def _joined(self, documents: Sequence[Sequence[Any]]) -> Row:
-        row = self._node.format.joined(documents)
+        row = self._node.format.row(documents, documents[0])
         for place in self._node.bos_features:
             lengths = [len(document[place]) for document in documents]
             starts = [start for start, length in zip(accumulate([0, *lengths]), lengths, strict=False) if length]
-            row.cells[place][0][starts] = self._node.bos_token_id
+            row.element[self._features[place].name][starts] = self._node.bos_token_id
         return row
 
     def pass_by(self, documents: Sequence[Any]) -> None:
@@ -188,7 +188,7 @@ class ConcatThenSplit(IterNode):
         while state._ready or self._fill(state, parent):
             row = state._ready.popleft()
             state.elements_from_buffer_after_checkpoint += 1
-            parent.context.packing.count(row, self.format.features)
+            parent.context.packing.count(row, self.format)
             yield row.element
 
     def _resume(self, state: Any, parent: Parent) -> None:

@@ -15,6 +15,9 @@ import numpy as np
 from grain.fields import Frozen
 from grain.trees import Path, branch_of
 
+_MARK = np.dtype(np.int32)
+"""The type of segment ids and positions."""
+
 
 class Feature(Frozen):
     """One array of a row."""
@@ -44,8 +47,8 @@ class Feature(Frozen):
         values = np.zeros(length if example.ndim == 1 else (length, *example.shape[1:]), example.dtype)
         if self.padding is not None:
             values[...] = self.padding
-        segment_ids: Any = np.zeros(length, np.int32) if has_marks else None
-        positions: Any = np.zeros(length, np.int32) if has_marks else None
+        segment_ids: Any = np.zeros(length, _MARK) if has_marks else None
+        positions: Any = np.zeros(length, _MARK) if has_marks else None
         start = tokens = number = 0
         for document in documents:
             count = len(document)
@@ -62,7 +65,7 @@ class Feature(Frozen):
     def nbytes(self, example: Any) -> int:
         """The size of its arrays in a row."""
         token: int = example.itemsize * math.prod(example.shape[1:])
-        marks = 0 if self.is_meta else 2 * np.dtype(np.int32).itemsize
+        marks = 0 if self.is_meta else 2 * _MARK.itemsize
         return self.length * (token + marks)
 
 
@@ -89,15 +92,14 @@ class RowFormat:
         self.counted = [(place, f.path[0], f.length) for place, f in enumerate(features) if not f.is_meta]
         """The features whose tokens are counted: their places, names and lengths."""
         self._blank = dict.fromkeys(sorted(names) if is_sorted else names)
-        self._counting = np.arange(max(feature.length for feature in features), dtype=np.int32)
+        self._counting = np.arange(max(feature.length for feature in features), dtype=_MARK)
 
-    def row(self, documents: Sequence[Sequence[Any]], examples: Sequence[Any]) -> Row:
-        """A row of documents, each the values of the features and then of the lists.
+    def row(self, columns: Sequence[Sequence[Any]], examples: Sequence[Any]) -> Row:
+        """A row of documents: what each has for the features, and then for the lists.
 
         Types, and shapes beyond the first axis, are those of `examples`.
         """
         element: dict[str, Any] = self._blank.copy()
-        columns: Sequence[Sequence[Any]] = [*zip(*documents, strict=True)] or [()] * len(examples)
         leaves, tokens = [], []
         for place, (feature, name, ids_name, positions_name) in enumerate(self._cells):
             values, segment_ids, positions, count = feature.joined(columns[place], examples[place], self._counting)
@@ -111,7 +113,7 @@ class RowFormat:
         if not self.is_flat:
             rest = iter(leaves)
             element.update({key: _refilled(child, rest) for key, child in sorted(self.struct.items())})
-        return Row(element, len(documents), tokens)
+        return Row(element, len(columns[0]), tokens)
 
 
 def _refilled(struct: Any, leaves: Iterator[Any]) -> Any:

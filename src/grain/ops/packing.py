@@ -133,7 +133,7 @@ class Batch:
 
     def row(self, place: int) -> Row:
         """The row at `place`, filled with its documents."""
-        return self._format.row(self.rows[place], self._examples)
+        return self._format.row([*zip(*self.rows[place], strict=True)], self._examples)
 
     @property
     def nbytes(self) -> int:

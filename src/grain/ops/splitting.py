@@ -103,6 +103,7 @@ class Buffer:
     def add_single(self, piece: Piece) -> Piece | None:
         """The same for documents with one feature that is no meta feature: there is little to think of."""
         document, start, room = piece.documents[0], piece.starts[0], self.rooms[0]
+        self.check_shape(0, document)
         end = min(len(document), start + room)
         if end == start < len(document):
             return piece

@@ -181,6 +181,14 @@ def test_a_feature_that_is_missing(pack, meta_features):
         next(iterator)
 
 
+def test_a_document_whose_tokens_cannot_be_those_of_the_row_is_told_and_passed_over(pack):
+    documents = [{"tokens": np.array([1])}, {"tokens": np.array(["x"])}, {"tokens": np.array(["2"])}]
+    iterator = iter(pack(documents))
+    with pytest.raises(ValueError, match="'x'"):
+        next(iterator)
+    assert next(iterator)["tokens"].tolist() == [1, 2, 0, 0, 0, 0, 0, 0]
+
+
 def test_a_document_of_another_shape(pack):
     documents = [{"tokens": np.ones((1, 2))}, {"tokens": np.ones((1, 3))}, {"tokens": np.ones((2, 2))}]
     iterator = iter(pack(documents))

@@ -87,6 +87,14 @@ def test_types_and_shapes_are_those_of_the_first_document_of_a_row():
     assert second["tokens"].shape == (4, 2)
 
 
+def test_a_document_of_another_shape_than_the_rest_that_begins_its_row():
+    iterator = iter(split([{"tokens": np.ones((6, 2))}, {"tokens": np.ones(2)}], {"tokens": 4}))
+    next(iterator)
+    with pytest.raises(ValueError, match=r"have the shape \(\), but those of a document before had \(2,\)"):
+        next(iterator)
+    assert next(iterator)["tokens"].tolist() == [[1, 1], [1, 1], [0, 0], [0, 0]]
+
+
 def test_lists_are_documents():
     assert values(split([{"tokens": [1, 2, 3]}, {"tokens": [4]}], {"tokens": 2})) == [[1, 2], [3, 4]]
 

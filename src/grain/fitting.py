@@ -1,6 +1,6 @@
 """Where documents go: rows of limited length are filled, and each document finds one with room for it.
 
-Only lengths are seen here. Rows are opened when they are needed, so those in use are always the first ones.
+Only lengths are seen here. A row is not used before those that come before it are.
 """
 
 from __future__ import annotations
@@ -10,41 +10,28 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 class Bins:
-    """Up to `count` rows, with room for `lengths` tokens of the features and for `most` documents each.
+    """`count` rows, with room for `lengths` tokens of the features and for `most` documents each.
 
     The next document starts at a multiple of the feature's alignment.
     """
 
     def __init__(self, lengths: Sequence[int], alignments: Sequence[int], count: int, most: int | None) -> None:
-        self._lengths, self._alignments, self._most = lengths, alignments, most
-        self._rooms: list[list[int]] = [[] for _ in lengths]
-        """For each feature, the room that is left in each row."""
-        self._documents: list[int] = []
+        self._lengths, self._alignments, self._count, self._most = lengths, alignments, count, most
+        self._rooms = [[length] * (count + 1) for length in lengths]
+        """For each feature, the room that is left in each row; after the last one whatever is looked for is found."""
+        self._documents = [0] * count
         self._is_simple = len(lengths) == 1 and alignments[0] == 1 and most is None
-        self.unopened = count
-        """How many more documents are sure to find room, because there is a row to open."""
 
-    def places(self, documents: Iterable[Sequence[int]]) -> Iterator[tuple[int, Sequence[int]]]:
-        """For documents that need so many tokens: the row of each, and where it starts there, until one has no room."""
+    def places(self, documents: Iterable[Sequence[int]]) -> Iterator[int]:
+        """For documents that need so many tokens: the row of each, until one has no room."""
         raise NotImplementedError
 
-    def _open(self) -> int:
-        for rooms, length in zip(self._rooms, self._lengths, strict=True):
-            rooms.append(length)
-        self._documents.append(0)
-        self.unopened -= 1
-        return len(self._documents) - 1
-
-    def _put(self, row: int, needs: Sequence[int]) -> list[int]:
-        """Take the room that a document needs in a row; returns where it starts."""
-        starts = []
-        for place, rooms in enumerate(self._rooms):
-            length = self._lengths[place]
-            starts.append(length - rooms[row])
-            end = starts[place] + needs[place]
-            rooms[row] = length - end - -end % self._alignments[place]
+    def _put(self, row: int, needs: Sequence[int]) -> None:
+        """Take the room that a document needs in a row."""
+        for rooms, need, length, alignment in zip(self._rooms, needs, self._lengths, self._alignments, strict=True):
+            end = length - rooms[row] + need
+            rooms[row] = length - end - -end % alignment
         self._documents[row] += 1
-        return starts
 
     def _has_room(self, row: int, needs: Sequence[int]) -> bool:
         return all(rooms[row] >= need for rooms, need in zip(self._rooms, needs, strict=True))
@@ -58,7 +45,7 @@ class FirstFit(Bins):
     """Into the first row with room.
 
     >>> list(FirstFit([8], [1], count=2, most=None).places([[4], [6], [3], [4]]))
-    [(0, (0,)), (1, (0,)), (0, (4,))]
+    [0, 1, 0]
     """
 
     def __init__(self, lengths: Sequence[int], alignments: Sequence[int], count: int, most: int | None) -> None:
@@ -66,30 +53,27 @@ class FirstFit(Bins):
         self._first_rows = [0] * (lengths[0].bit_length() + 1)
         """For each power of two: no row before this one has that much room for the first feature."""
 
-    def places(self, documents: Iterable[Sequence[int]]) -> Iterator[tuple[int, Sequence[int]]]:
-        rooms, is_only_one, first_rows = self._rooms[0], len(self._rooms) == 1, self._first_rows
+    def places(self, documents: Iterable[Sequence[int]]) -> Iterator[int]:
+        rooms, first_rows, count = self._rooms[0], self._first_rows, self._count
+        is_only_one, is_simple = len(self._rooms) == 1, self._is_simple
         for needs in documents:
             need = needs[0]
             power = need.bit_length()
             row, least = first_rows[power], 1 << power >> 1
-            while row < len(rooms) and rooms[row] < least:
+            while rooms[row] < least:
                 row += 1
             first_rows[power] = row
-            while row < len(rooms) and (rooms[row] < need or not (is_only_one or self._has_room(row, needs))):
+            while rooms[row] < need or not (is_only_one or self._has_room(row, needs)):
                 row += 1
-            if row == len(rooms):
-                if not self.unopened:
-                    return
-                self._open()
-            if self._is_simple:
-                start = self._lengths[0] - rooms[row]
+            if row == count:
+                return
+            if is_simple:
                 rooms[row] -= need
-                yield row, (start,)
             else:
-                starts = self._put(row, needs)
+                self._put(row, needs)
                 if self._documents[row] == self._most:
                     self._set_rooms(row, -1)
-                yield row, starts
+            yield row
 
 
 class BestFit(Bins):
@@ -98,42 +82,43 @@ class BestFit(Bins):
     A row that has as many documents as it may have, all of them empty, goes on taking empty ones.
 
     >>> list(BestFit([8], [1], count=2, most=None).places([[4], [5], [2]]))
-    [(0, (0,)), (1, (0,)), (1, (5,))]
+    [0, 1, 1]
     """
 
     def __init__(self, lengths: Sequence[int], alignments: Sequence[int], count: int, most: int | None) -> None:
         super().__init__(lengths, alignments, count, most)
         self._whole = sum(lengths)
-        self._by_room: list[tuple[int, int]] = []
-        """The room that is left in a row, all features taken together, and the row; sorted."""
+        self._by_room = [self._whole * count + row for row in range(count)]
+        """The room that is left in a row, all features taken together, times `count`, and the row; sorted."""
 
-    def places(self, documents: Iterable[Sequence[int]]) -> Iterator[tuple[int, Sequence[int]]]:
-        by_room, is_enough = self._by_room, len(self._rooms) == 1 and self._most is None
+    def places(self, documents: Iterable[Sequence[int]]) -> Iterator[int]:
+        by_room, count, is_simple = self._by_room, self._count, self._is_simple
+        is_enough = len(self._rooms) == 1 and self._most is None
         for needs in documents:
-            place = bisect_left(by_room, (sum(needs), -1))
-            while place < len(by_room) and not (is_enough or self._has_room(by_room[place][1], needs)):
+            place = bisect_left(by_room, sum(needs) * count)
+            while place < len(by_room) and not (is_enough or self._has_room(by_room[place] % count, needs)):
                 place += 1
-            if place < len(by_room):
-                room, row = by_room.pop(place)
-            elif self.unopened:
-                room, row = self._whole, self._open()
-            else:
+            if place == len(by_room):
                 return
-            if self._is_simple:
-                insort(by_room, (room - needs[0], row))
-                yield row, (self._whole - room,)
+            found = by_room.pop(place)
+            row = found % count
+            if is_simple:
+                insort(by_room, found - needs[0] * count)
             else:
-                yield row, self._put_and_sort(row, needs)
+                self._put_and_sort(row, needs)
+            yield row
 
-    def _put_and_sort(self, row: int, needs: Sequence[int]) -> list[int]:
+    def _put_and_sort(self, row: int, needs: Sequence[int]) -> None:
         if self._most is not None and self._documents[row] >= self._most:  # it is empty, and so is the document
-            insort(self._by_room, (self._whole, row))
-            return [0] * len(needs)
-        starts = self._put(row, needs)
+            self._sort_in(row, self._whole)
+            return
+        self._put(row, needs)
         room = sum(rooms[row] for rooms in self._rooms)
         if self._documents[row] != self._most:
-            insort(self._by_room, (room, row))
+            self._sort_in(row, room)
         elif room == self._whole:
-            insort(self._by_room, (room, row))
+            self._sort_in(row, room)
             self._set_rooms(row, 0)
-        return starts
+
+    def _sort_in(self, row: int, room: int) -> None:
+        insort(self._by_room, room * self._count + row)

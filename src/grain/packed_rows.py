@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from _thread import allocate_lock
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from grain.fields import Frozen
 from grain.trees import Path, branch_of
+
+_MARK = np.dtype(np.int32)
+"""The type of segment ids and positions."""
 
 
 class Feature(Frozen):
@@ -20,11 +26,47 @@ class Feature(Frozen):
     length: int
     is_meta: bool
     """Whether segment ids and positions are left out."""
+    alignment: int = 1
+    """Documents start at multiples of it."""
     padding: Any = None
 
     @property
     def name(self) -> str:
         return ".".join(map(str, self.path))
+
+    def value_in(self, element: Any) -> Any:
+        """What `element` has for this feature."""
+        return functools.reduce(operator.getitem, self.path, element)
+
+    def joined(self, documents: Sequence[Any], example: Any, counting: Any) -> tuple[Any, Any, Any, int]:
+        """Documents side by side, in arrays for tokens like those of `example`.
+
+        Values, segment ids, positions (these two are nothing for a meta feature), and how many tokens there are.
+        """
+        length, alignment, has_marks = self.length, self.alignment, not self.is_meta
+        values = np.zeros(length if example.ndim == 1 else (length, *example.shape[1:]), example.dtype)
+        if self.padding is not None:
+            values[...] = self.padding
+        segment_ids: Any = np.zeros(length, _MARK) if has_marks else None
+        positions: Any = np.zeros(length, _MARK) if has_marks else None
+        start = tokens = number = 0
+        for document in documents:
+            count = len(document)
+            end = start + count
+            values[start:end] = document
+            if has_marks:
+                number += 1
+                segment_ids[start:end] = number
+                positions[start:end] = counting[:count]
+            tokens += count
+            start = end if alignment == 1 else end + -end % alignment
+        return values, segment_ids, positions, tokens
+
+    def nbytes(self, example: Any) -> int:
+        """The size of its arrays in a row."""
+        token: int = example.itemsize * math.prod(example.shape[1:])
+        marks = 0 if self.is_meta else 2 * _MARK.itemsize
+        return self.length * (token + marks)
 
 
 class RowFormat:
@@ -37,6 +79,7 @@ class RowFormat:
         self, struct: Mapping[str, Any], features: Sequence[Feature], lists: Sequence[str], *, is_sorted: bool
     ) -> None:
         self.struct, self.features, self.lists = struct, tuple(features), tuple(lists)
+        self.names = [feature.name for feature in features]
         self.is_flat = all(len(feature.path) == 1 for feature in features)
         names = [*struct, *lists]
         self._cells: list[tuple[Feature, str, str, str]] = []
@@ -46,54 +89,31 @@ class RowFormat:
             if not feature.is_meta:
                 after = names.index(feature.name) + 1
                 names[after:after] = marks
+        self.counted = [(place, f.path[0], f.length) for place, f in enumerate(features) if not f.is_meta]
+        """The features whose tokens are counted: their places, names and lengths."""
         self._blank = dict.fromkeys(sorted(names) if is_sorted else names)
-        self._counting = np.arange(max(feature.length for feature in features), dtype=np.int32)
-        self._zeros = np.zeros_like(self._counting)
+        self._counting = np.arange(max(feature.length for feature in features), dtype=_MARK)
 
-    def joined(self, documents: Sequence[Sequence[Any]]) -> Row:
-        """A row of documents one after the other; types are those of the first."""
-        element: dict[str, Any] = self._blank.copy()
-        cells: list[Cell] = []
-        tokens: list[int] = []
-        for (feature, name, ids_name, positions_name), parts in zip(
-            self._cells, zip(*documents, strict=True), strict=True
-        ):
-            counts, example = [len(part) for part in parts], parts[0]
-            rest = feature.length - sum(counts)
-            padding = () if not rest else (np.zeros((rest, *example.shape[1:]), example.dtype),)
-            element[name] = values = np.concatenate((*parts, *padding), dtype=example.dtype, casting="unsafe")
-            segment_ids = positions = None
-            if not feature.is_meta:
-                numbers, runs = np.arange(1, len(counts) + 1, dtype=np.int32), [self._counting[:n] for n in counts]
-                zeros = [self._zeros[:rest]] if rest else []
-                segment_ids = numbers.repeat(counts)
-                element[ids_name] = segment_ids = np.concatenate([segment_ids, *zeros]) if rest else segment_ids
-                element[positions_name] = positions = np.concatenate([*runs, *zeros])
-            cells.append((values, segment_ids, positions, self._counting))
-            tokens.append(feature.length - rest)
-        return Row(cells, element, len(documents), tokens)
+    def row(self, columns: Sequence[Sequence[Any]], examples: Sequence[Any]) -> Row:
+        """A row of documents: what each has for the features, and then for the lists.
 
-    def row(self, examples: Sequence[Any]) -> Row:
-        """An empty row; types, and shapes beyond the first axis, are those of `examples`."""
+        Types, and shapes beyond the first axis, are those of `examples`.
+        """
         element: dict[str, Any] = self._blank.copy()
-        cells: list[Cell] = []
-        for (feature, name, ids_name, positions_name), example in zip(self._cells, examples, strict=True):
-            length = feature.length
-            shape = length if example.ndim == 1 else (length, *example.shape[1:])
-            element[name] = values = np.zeros(shape, example.dtype)
-            if feature.padding is not None:
-                values[...] = feature.padding
-            segment_ids = positions = None
+        leaves, tokens = [], []
+        for place, (feature, name, ids_name, positions_name) in enumerate(self._cells):
+            values, segment_ids, positions, count = feature.joined(columns[place], examples[place], self._counting)
+            element[name] = values
             if not feature.is_meta:
-                element[ids_name] = segment_ids = np.zeros(length, np.int32)
-                element[positions_name] = positions = np.zeros(length, np.int32)
-            cells.append((values, segment_ids, positions, self._counting))
-        for name in self.lists:
-            element[name] = []
+                element[ids_name], element[positions_name] = segment_ids, positions
+            leaves.append(values)
+            tokens.append(count)
+        for place, name in enumerate(self.lists, len(leaves)):
+            element[name] = list(columns[place])
         if not self.is_flat:
-            leaves = iter([values for values, *_ in cells])
-            element.update({key: _refilled(child, leaves) for key, child in sorted(self.struct.items())})
-        return Row(cells, element, 0, [0] * len(cells))
+            rest = iter(leaves)
+            element.update({key: _refilled(child, rest) for key, child in sorted(self.struct.items())})
+        return Row(element, len(columns[0]), tokens)
 
 
 def _refilled(struct: Any, leaves: Iterator[Any]) -> Any:
@@ -102,46 +122,25 @@ def _refilled(struct: Any, leaves: Iterator[Any]) -> Any:
     return next(leaves) if branch is None else branch.build([_refilled(child, leaves) for child in branch.children])
 
 
-Cell: TypeAlias = tuple[Any, Any, Any, Any]
-"""The arrays of a feature in a row: values, segment ids, positions (None, None for a meta feature); and 0, 1, 2..."""
+class Row(NamedTuple):
+    """Documents side by side: the element, how many documents it has, and how many tokens of each feature."""
 
-
-class Row:
-    """Documents side by side."""
-
-    __slots__ = ("cells", "element", "sequences", "tokens")
-
-    def __init__(self, cells: list[Cell], element: dict[str, Any], sequences: int, tokens: list[int]) -> None:
-        self.cells, self.element, self.sequences, self.tokens = cells, element, sequences, tokens
-
-    def add(self, documents: Sequence[Any], starts: Sequence[int]) -> None:
-        """Write a document's features, each from its own start on."""
-        self.sequences = number = self.sequences + 1
-        for place, (values, segment_ids, positions, counting) in enumerate(self.cells):
-            document, start = documents[place], starts[place]
-            count = len(document)
-            end = start + count
-            values[start:end] = document
-            self.tokens[place] += count
-            if positions is not None:
-                segment_ids[start:end] = number
-                positions[start:end] = counting[:count]
-
-    @property
-    def nbytes(self) -> int:
-        """The size of its arrays."""
-        return sum(array.nbytes for *arrays, _ in self.cells for array in arrays if array is not None)
+    element: dict[str, Any]
+    sequences: int
+    tokens: Sequence[int]
 
 
 def as_document(value: Any, name: str, example: Any = None) -> Any:
-    """`value` as an array of tokens, which have the shape of those of `example`; a number by itself is one token."""
+    """`value` as an array of tokens, which are like those of `example`; a number by itself is one token."""
     document = np.atleast_1d(np.asarray(value))
-    if example is not None and document.shape[1:] != example.shape[1:]:
+    if example is None:
+        return document
+    if document.shape[1:] != example.shape[1:]:
         raise ValueError(
             f"The tokens of feature {name!r} have the shape {document.shape[1:]}, but those of a document before had "
             f"{example.shape[1:]}: documents may differ in the first axis only."
         )
-    return document
+    return document.astype(example.dtype, copy=False)
 
 
 class PackingStatistics:
@@ -171,15 +170,14 @@ class PackingStatistics:
         """For each feature, what part of the rows are tokens of documents."""
         return {name: self.tokens[name] / capacity for name, capacity in self.capacity.items() if capacity}
 
-    def count(self, row: Row, features: Sequence[Feature]) -> None:
+    def count(self, row: Row, format: RowFormat) -> None:
         """Take note of a row that is handed out."""
         with self._lock:
             self.rows += 1
             self.sequences += row.sequences
-            for feature, tokens in zip(features, row.tokens, strict=True):
-                if not feature.is_meta:
-                    self.tokens[feature.path[0]] += tokens
-                    self.capacity[feature.path[0]] += feature.length
+            for place, name, length in format.counted:
+                self.tokens[name] += row.tokens[place]
+                self.capacity[name] += length
 
     def __repr__(self) -> str:
         efficiency = {name: round(part, 3) for name, part in self.efficiency.items()}

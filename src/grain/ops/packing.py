@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -18,7 +17,7 @@ from grain.graph.node import IterNode, Parent
 from grain.packed_rows import Feature, Row, RowFormat, as_document
 from grain.trees import flatten_with_path
 
-_AXES = operator.attrgetter("ndim")
+_TYPE_AND_AXES = operator.attrgetter("dtype", "ndim")
 
 
 class Packing(IterNode):
@@ -30,7 +29,6 @@ class Packing(IterNode):
     parent: Any
     fit: type[Bins]
     format: RowFormat
-    alignments: tuple[int, ...]
     num_packing_bins: int
     seed: int
     shuffle_bins: bool
@@ -67,13 +65,13 @@ class Packing(IterNode):
             batch, order = state._ready, state._order
             last = len(order) - 1
             for position in range(state.next_row, len(order)):
-                row = batch.rows[order[position]]
+                row = batch.row(order[position])
                 state.counter += 1
                 if position < last:
                     state.next_row = position + 1
                 else:
                     state.parent, state.next_row, state._ready = batch.end, 0, None
-                parent.context.packing.count(row, self.format.features)
+                parent.context.packing.count(row, self.format)
                 yield row.element
 
     def _pack(self, state: Any, parent: Parent) -> bool:
@@ -87,19 +85,20 @@ class Packing(IterNode):
                 f"The state does not fit {self}: the next row is {state.next_row} of a batch that has only "
                 f"{len(batch.rows)}. Restore it with the pipeline that saved it."
             )
-        state._order = self._order(batch.rows, state.counter - state.next_row)
+        state._order = self._order(batch, state.counter - state.next_row)
         state._ready, state._filling = batch, Batch(self, batch.waiting)
-        state._batch_bytes = batch.rows[0].nbytes * self.num_packing_bins
+        state._batch_bytes = batch.nbytes
         return True
 
-    def _order(self, rows: Sequence[Row], handed_out: int) -> Sequence[int]:
-        places = range(len(rows))
+    def _order(self, batch: Batch, handed_out: int) -> Sequence[int]:
+        places = range(len(batch.rows))
         if not self.shuffle_bins:
             return places
         order: list[int] = np.random.default_rng(self.seed + handed_out).permuted(places).tolist()
         if self.group_by is None:
             return order
-        means = [_mean_of_distinct(row.cells[self.group_by][0]) for row in rows]
+        feature = self.format.features[self.group_by]
+        means = [_mean_of_distinct(feature.value_in(batch.row(place).element)) for place in places]
         return sorted(places, key=lambda place: (means[place], order[place]))
 
     def batch_bytes(self, state: Any) -> int:
@@ -123,21 +122,32 @@ class Batch:
 
     def __init__(self, node: Packing, waiting: list[Any]) -> None:
         self._node, self._format, self.waiting = node, node.format, waiting
-        lengths = [feature.length for feature in self._format.features]
-        self._bins = node.fit(lengths, node.alignments, node.num_packing_bins, node.max_sequences_per_bin)
-        self.rows: list[Row] = []
+        lengths, alignments = zip(*((f.length, f.alignment) for f in self._format.features), strict=True)
+        self._bins = node.fit(lengths, alignments, node.num_packing_bins, node.max_sequences_per_bin)
+        self.rows: list[list[Sequence[Any]]] = []
+        """The documents of each row: a row is made when it is handed out, while that much memory is warm."""
         self.end: Any = None
         """Where the parent was after the last document, once that is known."""
-        self._examples: list[Any] = []
+        self._examples: Sequence[Any] = ()
         """The features of the document that opened the batch."""
+
+    def row(self, place: int) -> Row:
+        """The row at `place`, filled with its documents."""
+        return self._format.row([*zip(*self.rows[place], strict=True)], self._examples)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the rows if all are in use."""
+        features = zip(self._format.features, self._examples, strict=False)
+        return self._node.num_packing_bins * sum(feature.nbytes(example) for feature, example in features)
 
     def fill(self, parent: Parent) -> None:
         """Put documents into rows until one finds no room."""
         waiting = self.waiting
         while True:
             if not waiting:
-                # Documents for which rows can be opened have room; nobody will ask where the parent was before them.
-                unopened = self._bins.unopened
+                # Documents for which there are empty rows have room; nobody will ask where the parent was before them.
+                unopened = self._node.num_packing_bins - len(self.rows)
                 self.end = None if unopened else parent.save()
                 waiting.extend(islice(iter(parent), unopened or 1))
             if not waiting:
@@ -155,17 +165,16 @@ class Batch:
                     waiting.pop(0)
                     add_place(error, self._node, None if waiting else parent.element_index)
                     raise
-                count = self._place(elements, columns)
+                count = self._place(columns)
                 del waiting[:count]
                 if count < together:
                     return
 
     def _columns(self, elements: Sequence[Any]) -> list[list[Any]]:
-        """The features of some documents, each in a list."""
-        for name in self._format.lists:
-            _ = [element[name] for element in elements]  # to see that it is there
+        """The values of some documents, feature by feature."""
+        lists = [[element[name] for element in elements] for name in self._format.lists]
         flat = elements if self._format.is_flat else [self._flattened(element) for element in elements]
-        columns = [[element[feature.name] for element in flat] for feature in self._format.features]
+        columns = [[element[name] for element in flat] for name in self._format.names]
         for place, feature in enumerate(self._format.features):
             column = columns[place]
             example = self._examples[place] if self._examples else as_document(column[0], feature.name)
@@ -173,24 +182,21 @@ class Batch:
                 columns[place] = column = [as_document(value, feature.name, example) for value in column]
             if max(map(len, column)) > feature.length:
                 raise self._too_long([column[0] for column in columns])
-        return columns
+        return columns + lists
 
-    def _place(self, elements: Sequence[Any], columns: Sequence[Sequence[Any]]) -> int:
+    def _place(self, columns: Sequence[Sequence[Any]]) -> int:
         """Put documents into rows; the number of those that have found room."""
-        rows, names, count = self.rows, self._format.lists, 0
-        needs = zip(*(map(len, column) for column in columns), strict=True)
-        for documents, (row, starts) in zip(zip(*columns, strict=True), self._bins.places(needs), strict=False):
+        rows, documents, count = self.rows, list(zip(*columns, strict=True)), 0
+        self._examples = self._examples or documents[0]
+        needs = zip(*(map(len, column) for column in columns[: len(self._format.features)]), strict=True)
+        for count, row in enumerate(self._bins.places(needs), 1):
             if row == len(rows):
-                self._examples = self._examples or list(documents)
-                rows.append(self._format.row(self._examples))
-            rows[row].add(documents, starts)
-            for name in names:
-                rows[row].element[name].append(elements[count][name])
-            count += 1
+                rows.append([])
+            rows[row].append(documents[count - 1])
         return count
 
     def _flattened(self, element: Any) -> dict[str, Any]:
-        return {f.name: functools.reduce(operator.getitem, f.path, element) for f in self._format.features}
+        return {feature.name: feature.value_in(element) for feature in self._format.features}
 
     def _too_long(self, values: Sequence[Any]) -> ValueError:
         lengths = [len(as_document(value, "")) for value in values]
@@ -206,7 +212,7 @@ def _are_alike(column: Sequence[Any], example: Any) -> bool:
     """Whether all are arrays that differ from `example` in the first axis only."""
     return (
         set(map(type, column)) == {np.ndarray}
-        and set(map(_AXES, column)) == {example.ndim}
+        and set(map(_TYPE_AND_AXES, column)) == {_TYPE_AND_AXES(example)}
         and (example.ndim == 1 or {document.shape[1:] for document in column} == {example.shape[1:]})
     )
 
@@ -264,21 +270,18 @@ def _pack(
         raise ValueError(f"`num_packing_bins` must be a positive integer, but got {num_packing_bins}.")
     if integer("seed", seed) < 0:
         raise ValueError(f"The seed must be a non-negative integer, but got {seed}.")
-    features = _features(length_struct, meta_features, padding_struct)
-    alignments = (
-        [1] * len(features)
-        if pack_alignment_struct is None
-        else _leaves("pack_alignment_struct", pack_alignment_struct, features)
-    )
-    for feature, alignment in zip(features, alignments, strict=True):
-        if integer(f"The alignment of {feature.name!r}", alignment) <= 0:
-            raise ValueError(f"The alignment of {feature.name!r} must be a positive integer, but got {alignment}.")
+    features = _features(length_struct, meta_features)
+    if padding_struct is not None:
+        paddings = _leaves("padding_struct", padding_struct, features)
+        features = [feature.replaced(padding=value) for feature, value in zip(features, paddings, strict=True)]
+    if pack_alignment_struct is not None:
+        alignments = _leaves("pack_alignment_struct", pack_alignment_struct, features)
+        features = [_aligned(feature, alignment) for feature, alignment in zip(features, alignments, strict=True)]
     lists = [name for name in meta_features if name not in length_struct]
     return Packing(
         parent,
         fit,
         RowFormat(length_struct, features, lists, is_sorted=True),
-        tuple(alignments),
         num_packing_bins,
         seed,
         shuffle_bins,
@@ -287,7 +290,7 @@ def _pack(
     )
 
 
-def _features(length_struct: Any, meta_features: Sequence[str], padding_struct: Any) -> tuple[Feature, ...]:
+def _features(length_struct: Any, meta_features: Sequence[str]) -> list[Feature]:
     if not isinstance(length_struct, Mapping) or not length_struct:
         raise ValueError(f"length_struct must be a dict with a length for each feature, but got {length_struct!r}.")
     features = []
@@ -298,10 +301,13 @@ def _features(length_struct: Any, meta_features: Sequence[str], padding_struct: 
                 "than np.ndarray. Perhaps it should be marked as a meta feature?"
             )
         features.append(Feature(path, integer(f"The length of {path}", length), path[0] in meta_features))
-    if padding_struct is None:
-        return tuple(features)
-    paddings = _leaves("padding_struct", padding_struct, features)
-    return tuple(feature.replaced(padding=value) for feature, value in zip(features, paddings, strict=True))
+    return features
+
+
+def _aligned(feature: Feature, alignment: Any) -> Feature:
+    if integer(f"The alignment of {feature.name!r}", alignment) <= 0:
+        raise ValueError(f"The alignment of {feature.name!r} must be a positive integer, but got {alignment}.")
+    return feature.replaced(alignment=alignment)
 
 
 def _leaves(name: str, struct: Any, features: Sequence[Feature]) -> list[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from grain.fields import Fields
 from grain.fitting import FirstFit
-from grain.packed_rows import Feature, Row, RowFormat, as_document
+from grain.packed_rows import Feature, RowFormat, as_document
 from grain.record import Record
 from grain.trees import flatten, flatten_with_path, map_structure
 
@@ -69,21 +69,22 @@ class _Batch:
         self._bins = FirstFit(self._lengths, [1] * len(self._lengths), self._count, operation.max_sequences_per_bin)
         features = [Feature((str(place),), length, False) for place, length in enumerate(self._lengths)]
         self._format = RowFormat({feature.name: feature.length for feature in features}, features, (), is_sorted=False)
-        self._rows: list[Row] = []
+        self._rows: list[list[list[Any]]] = [[[] for _ in features] for _ in range(self._count)]
+        """For each row and feature, the documents."""
         self._examples: list[Any] = []
 
     def add(self, documents: list[Any]) -> bool:
         """Put a document into a row; False where none has room."""
-        if not self._examples:
-            self._examples = documents
-            self._rows = [self._format.row(documents) for _ in range(self._count)]
-        for row, starts in self._bins.places([[len(document) for document in documents]]):
-            self._rows[row].add(documents, starts)
+        self._examples = self._examples or documents
+        for row in self._bins.places([[len(document) for document in documents]]):
+            for column, document in zip(self._rows[row], documents, strict=True):
+                column.append(document)
             return True
         return False
 
     def columns(self) -> Iterator[list[Any]]:
         """The values of all rows, feature by feature, then their segment ids, then their positions."""
+        rows = [self._format.row(columns, self._examples) for columns in self._rows]
         for suffix in ("", "_segment_ids", "_positions"):
             names = [f"{feature.name}{suffix}" for feature in self._format.features]
-            yield [np.stack([row.element[name] for row in self._rows]) for name in names]
+            yield [np.stack([row.element[name] for row in rows]) for name in names]

@@ -6,7 +6,7 @@ import enum
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import accumulate
-from typing import Any, NotRequired, Required, TypedDict, Unpack
+from typing import Any, NamedTuple, NotRequired, Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from grain.packed_rows import Feature, Row, RowFormat, as_document
 from grain.trees import spec_like
 
 _END = object()
+_NONE: Set[int] = frozenset()
 _UNCUT = [-1, -1]
 """The slice of a feature of which nothing has been handed out."""
 
@@ -29,34 +30,18 @@ class BOSHandling(enum.Enum):
     REPLACE_FIRST_TOKEN_WITH_BOS = enum.auto()
 
 
-class Piece:
+class Piece(NamedTuple):
     """What is left of a document.
 
     Features that are `whole` are never cut: they are in each row that has a part of the document.
     """
 
-    __slots__ = ("documents", "is_cut", "lengths", "origin", "starts", "whole")
-
-    def __init__(self, documents: Sequence[Any], whole: Set[int], origin: Any) -> None:
-        self.documents, self.whole, self.origin = documents, whole, origin
-        self.lengths = [len(document) for document in documents]
-        self.starts = [0] * len(documents)
-        self.is_cut = False
-
-    def take(self, counts: Sequence[int]) -> list[Any]:
-        """The next `counts` tokens of the features."""
-        parts = []
-        for place, (document, count) in enumerate(zip(self.documents, counts, strict=True)):
-            if place in self.whole:
-                parts.append(document)
-                self.starts[place] = len(document)
-            else:
-                start = self.starts[place]
-                parts.append(document[start : start + count])
-                self.starts[place] += count
-                self.lengths[place] -= count
-        self.is_cut = True
-        return parts
+    documents: Sequence[Any]
+    starts: Sequence[int]
+    """Where each feature goes on."""
+    whole: Set[int]
+    origin: Any
+    """Where the parent was before the document."""
 
 
 class Buffer:
@@ -64,72 +49,74 @@ class Buffer:
 
     def __init__(self, node: ConcatThenSplit) -> None:
         self._node, self._features = node, node.format.features
-        self._documents: list[Sequence[Any]] = []
-        self._rooms = [feature.length for feature in self._features]
+        self.columns: list[list[Any]] = [[] for _ in self._features]
+        """For each feature, what the row has of the documents."""
+        self.rooms = [feature.length for feature in self._features]
         self._passed: list[Sequence[Any]] = []
-        self._has_axes = False
+        self.has_axes = False
         """Whether a document has tokens that are more than numbers."""
         self.limited_by: Feature | None = None
 
     def rows(self) -> list[Row]:
         """The row, and those that have overtaken it."""
-        rows = [self._joined(self._documents)] if self._documents else []
-        return [*rows, *(self._joined([documents]) for documents in self._passed)] if self._passed else rows
+        rows = [self._joined(self.columns)] if self.columns[0] else []
+        for documents in self._passed:
+            rows.append(self._joined([[document] for document in documents]))
+        return rows
 
-    def _joined(self, documents: Sequence[Sequence[Any]]) -> Row:
-        row = self._node.format.joined(documents)
+    def _joined(self, columns: Sequence[Sequence[Any]]) -> Row:
+        row = self._node.format.row(columns, [column[0] for column in columns])
         for place in self._node.bos_features:
-            lengths = [len(document[place]) for document in documents]
+            lengths = list(map(len, columns[place]))
             starts = [start for start, length in zip(accumulate([0, *lengths]), lengths, strict=False) if length]
-            row.cells[place][0][starts] = self._node.bos_token_id
+            row.element[self._features[place].name][starts] = self._node.bos_token_id
         return row
 
     def pass_by(self, documents: Sequence[Any]) -> None:
         """A row of its own for a document."""
         self._passed.append(documents)
 
-    def add(self, documents: Sequence[Any]) -> bool:
-        """Put in a whole document; False where there is no room for it."""
-        rooms = self._rooms
-        for place, document in enumerate(documents):
-            if document.ndim > 1 or self._has_axes:
-                self._check_shape(place, document)
-            if len(document) > rooms[place]:
-                return False
-        self._documents.append(documents)
-        for place, document in enumerate(documents):
-            rooms[place] -= len(document)
-        return True
-
-    def add_at_once(self, element: Any) -> bool:
-        """Put in a document of the most common kind, one array of numbers; False where it is another or has no room."""
-        if type(element) is dict and len(element) == 1 == len(self._features):
-            document = element.get(self._features[0].path[0])
-            if type(document) is np.ndarray and document.ndim == 1 and not self._has_axes:
-                length = len(document)
-                if length <= self._rooms[0]:
-                    self._rooms[0] -= length
-                    self._documents.append((document,))
-                    return True
-        return False
-
-    def add_part(self, piece: Piece) -> Piece | None:
+    def add(self, piece: Piece) -> Piece | None:
         """Put in as much of `piece` as there is room for; what is left of it."""
-        for place in piece.whole:
-            if piece.lengths[place] > self._rooms[place]:
-                self.limited_by = self._features[place]
-                return piece
-        counts = [min(need, room) for need, room in zip(piece.lengths, self._rooms, strict=True)]
-        has_rest = counts != piece.lengths
-        if has_rest and not any(counts[place] for place in self._node.cut_features):
+        parts, ends = [], []
+        has_part = has_rest = False
+        for place, (document, start, room) in enumerate(zip(piece.documents, piece.starts, self.rooms, strict=True)):
+            self.check_shape(place, document)
+            length = len(document)
+            if place in piece.whole:
+                start = 0
+                if length > room:
+                    self.limited_by = self._features[place]
+                    return piece
+            end = min(length, start + room)
+            has_part = has_part or (end > start and place not in self._node.meta_features)
+            has_rest = has_rest or end < length
+            parts.append(document[start:end])
+            ends.append(end)
+        if has_rest and not has_part:
             return piece
-        self.add(piece.take(counts))
-        return piece if has_rest else None
+        for place, part in enumerate(parts):
+            self.columns[place].append(part)
+            self.rooms[place] -= len(part)
+        return Piece(piece.documents, ends, piece.whole, piece.origin) if has_rest else None
 
-    def _check_shape(self, place: int, document: Any) -> None:
-        self._has_axes = True
-        if self._documents:
-            as_document(document, self._features[place].name, self._documents[0][place])
+    def add_single(self, piece: Piece) -> Piece | None:
+        """The same for documents with one feature that is no meta feature: there is little to think of."""
+        document, start, room = piece.documents[0], piece.starts[0], self.rooms[0]
+        self.check_shape(0, document)
+        end = min(len(document), start + room)
+        if end == start < len(document):
+            return piece
+        self.columns[0].append(document[start:end])
+        self.rooms[0] = room - end + start
+        return Piece(piece.documents, (end,), piece.whole, piece.origin) if end < len(document) else None
+
+    def check_shape(self, place: int, document: Any) -> None:
+        """See that tokens have the shape of those that are there."""
+        if document.ndim > 1 or self.has_axes:
+            self.has_axes = True
+            if self.columns[place]:
+                as_document(document, self._features[place].name, self.columns[place][0])
 
 
 class ConcatThenSplit(IterNode):
@@ -149,6 +136,8 @@ class ConcatThenSplit(IterNode):
     bos_features: tuple[int, ...]
     """The places in the format of features whose pieces start with `bos_token_id`."""
     bos_token_id: int | None
+    is_single: bool
+    """Whether there is but one feature, it may be cut anywhere, and no row overtakes another."""
     parent_field = "parent_state"
 
     class State(Fields):
@@ -188,7 +177,7 @@ class ConcatThenSplit(IterNode):
         while state._ready or self._fill(state, parent):
             row = state._ready.popleft()
             state.elements_from_buffer_after_checkpoint += 1
-            parent.context.packing.count(row, self.format.features)
+            parent.context.packing.count(row, self.format)
             yield row.element
 
     def _resume(self, state: Any, parent: Parent) -> None:
@@ -204,9 +193,9 @@ class ConcatThenSplit(IterNode):
                     f"The state does not fit {self}: the document that the next row begins with is missing. "
                     "Restore it with the pipeline that saved it."
                 )
-            piece = Piece(*self._documents(element), copied(state.parent_state))
-            piece.take([slices[f.name][0] if f.name in slices else 0 for f in self.format.features])
-            state._remainder = piece
+            documents, whole = self._documents(element)
+            starts = [slices[name][0] if name in slices else 0 for name in self.format.names]
+            state._remainder = Piece(documents, starts, whole, copied(state.parent_state))
         if state._repeated_count:
             state._buffer = Buffer(self)
 
@@ -216,7 +205,7 @@ class ConcatThenSplit(IterNode):
             if state._buffer is None:
                 self._checkpoint(state, parent)
                 state._buffer = Buffer(self)
-            self._read(state, parent)
+            (self._read_single if self.is_single else self._read)(state, parent)
             rows, repeated = state._buffer.rows(), state._repeated_count
             state._buffer, state._repeated_count = None, 0
             if repeated > len(rows):
@@ -239,20 +228,17 @@ class ConcatThenSplit(IterNode):
         """Read documents until one is not wholly in the row."""
         buffer = state._buffer
         if state._remainder is not None:
-            state._remainder = buffer.add_part(state._remainder)
+            state._remainder = buffer.add(state._remainder)
             if state._remainder is not None:
                 return
-        origin, is_plain = parent.save(), self.split_full_length_features and not self.meta_features
+        origin = parent.save()
         for element in parent:
-            if is_plain and buffer.add_at_once(element):
-                origin = parent.save()
-                continue
             try:
                 documents, whole = self._documents(element)
                 if not self.split_full_length_features and self._are_passed_by(documents):
                     buffer.pass_by(documents)
-                elif not buffer.add(documents):
-                    state._remainder = buffer.add_part(Piece(documents, whole, origin))
+                else:
+                    state._remainder = buffer.add(Piece(documents, [0] * len(documents), whole, origin))
             except Exception as error:
                 add_place(error, self, parent.element_index)
                 raise
@@ -261,6 +247,38 @@ class ConcatThenSplit(IterNode):
                 return
             origin = parent.save()
         state._has_ended = True
+
+    def _read_single(self, state: Any, parent: Parent) -> None:
+        """The same for documents with one feature, which may be cut anywhere: the most common kind."""
+        buffer, name = state._buffer, self.format.names[0]
+        if state._remainder is not None:
+            state._remainder = buffer.add_single(state._remainder)
+            if state._remainder is not None:
+                return
+        column, rooms = buffer.columns[0], buffer.rooms
+        origin = parent.save()
+        for element in parent:
+            document = element.get(name) if type(element) is dict and len(element) == 1 else None
+            if type(document) is not np.ndarray or document.ndim != 1 or buffer.has_axes:
+                document = self._checked(element, parent, buffer)
+            length = len(document)
+            if length > rooms[0]:
+                state._remainder = buffer.add_single(Piece((document,), (0,), _NONE, origin))
+                return
+            column.append(document)
+            rooms[0] -= length
+            origin = parent.save()
+        state._has_ended = True
+
+    def _checked(self, element: Any, parent: Parent, buffer: Buffer) -> Any:
+        """The array of a document with one feature."""
+        try:
+            (document,), _ = self._documents(element)
+            buffer.check_shape(0, document)
+        except Exception as error:
+            add_place(error, self, parent.element_index)
+            raise
+        return document
 
     def _documents(self, element: Any) -> tuple[list[Any], Set[int]]:
         """The features of a document as arrays, and the places of those that are never cut."""
@@ -298,10 +316,10 @@ class ConcatThenSplit(IterNode):
         return min(rests) == 0
 
     def _slices(self, piece: Piece | None) -> dict[str, list[int]]:
-        if piece is None or not piece.is_cut:
-            return {feature.name: list(_UNCUT) for feature in self.format.features if not feature.is_meta}
-        pairs = zip(self.format.features, piece.starts, piece.documents, strict=True)
-        return {f.name: [start, len(document)] for f, start, document in pairs if not f.is_meta}
+        names, places = self.format.names, self.cut_features
+        if piece is None or not any(piece.starts):
+            return {names[place]: list(_UNCUT) for place in places}
+        return {names[place]: [piece.starts[place], len(piece.documents[place])] for place in places}
 
     def _warn_of_meta_feature(self, state: Any) -> None:
         limit = state._buffer.limited_by
@@ -360,4 +378,5 @@ def concat_and_split(parent: IterNode, **options: Unpack[SplittingOptions]) -> C
         tuple(place for place, feature in enumerate(features) if not feature.is_meta),
         tuple(place for place, name in enumerate(lengths) if name in bos_features),
         bos_token_id,
+        len(features) == 1 and not features[0].is_meta and options.get("split_full_length_features", True),
     )

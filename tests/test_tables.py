@@ -55,6 +55,35 @@ def in_workers(source):
     return [as_text(batch) for batch in stream.mp_prefetch(MultiprocessingOptions(num_workers=2))]
 
 
+# ---------------------------------------------------------------- keys
+
+
+@pytest.fixture(params=["arrays", "mapped", "compressed", "CSV"])
+def table(request, tmp_path):
+    """Ten rows {"x": number}."""
+    if request.param == "arrays":
+        return NumpyDataSource({"x": np.arange(10)})
+    if request.param == "CSV":
+        (tmp_path / "a.csv").write_text("x\n" + "\n".join(map(str, range(10))))
+        return CsvDataSource(tmp_path / "a.csv")
+    write_feather(
+        tmp_path / "a.arrow", "lz4" if request.param == "compressed" else "uncompressed", columns={"x": range(10)}
+    )
+    return ArrowDataSource(tmp_path / "a.arrow")
+
+
+def test_keys_count_from_the_end_where_they_are_negative(table):
+    assert table.__getitems__([0, -1, -10, np.int64(4)]) == [{"x": 0}, {"x": 9}, {"x": 0}, {"x": 4}]
+    assert table.__getitems__([]) == []
+
+
+@pytest.mark.parametrize("key", [10, -11])
+def test_keys_that_are_out_of_range(table, key):
+    for read in (table.__getitem__, lambda key: table.__getitems__([3, key])):
+        with pytest.raises(IndexError, match=f"Index {key} out of range for 10 records"):
+            read(key)
+
+
 # ---------------------------------------------------------------- arrays
 
 

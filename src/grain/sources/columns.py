@@ -125,7 +125,8 @@ class TableDataSource(ColumnarDataSource[dict[str, Any]]):
     def _record(self, key: int) -> dict[str, Any]: ...
 
     def __getitems__(self, record_keys: Sequence[int]) -> list[dict[str, Any]]:
-        return rows_of(self._taken(np.asarray(record_keys, np.int64)))
+        keys = self._keys(record_keys)
+        return rows_of(self._taken(keys)) if len(keys) else []
 
     def batch(self, record_keys: Any, allocate: Allocate | None = None) -> Any:
         table = self._taken(record_keys, allocate)

@@ -192,6 +192,9 @@ def test_values_of_all_types_in_arrow_files(tmp_path):
         "category": pa.array(["a", "b", "a", None, "b", "a"]).dictionary_encode(),
         "kind": pa.array(["x", "y", "y", "x", "y", "y"]).dictionary_encode(),
         "nested": [{"x": i} for i in range(6)],
+        "day": pa.array(np.arange(6).astype("M8[D]")).cast(pa.date64()),
+        "view": pa.array(["", None, "a string that is not short", "b", "c", "d"], pa.string_view()),
+        "runs": pa.RunEndEncodedArray.from_arrays([4, 6], [1, 2]),
     }
     for compression in ("uncompressed", "zstd"):
         write_feather(tmp_path / compression, compression, 2, columns)
@@ -199,6 +202,9 @@ def test_values_of_all_types_in_arrow_files(tmp_path):
     assert [as_text(row) for row in mapped] == [as_text(row) for row in decoded]
     assert (mapped[2]["large"], mapped[1]["blob"], mapped[3]["category"]) == ("é", b"\0", None)
     assert {name: type(value) for name, value in mapped[1].items()}["when"] is np.datetime64
+    assert mapped[3]["day"] == np.datetime64("1970-01-04")
+    assert (mapped[2]["view"], mapped[3]["runs"], mapped[5]["runs"]) == ("a string that is not short", 1, 2)
+    assert [as_text(row) for row in mapped.__getitems__(range(6))] == [as_text(row) for row in mapped]
     assert as_text(mapped.batch(np.array([5, 0, 4]))["vector"]) == as_text(
         np.array([[5, 5], [0, 0], [4, 4]], np.float32)
     )

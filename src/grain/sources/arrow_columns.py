@@ -109,19 +109,29 @@ def values_of(array: Any, may_be_null: bool) -> Values:
 
 
 def plain(array: Any) -> Any:
-    """An Arrow array of one piece, without dictionaries and types of others."""
+    """An Arrow array of one piece, and of its `plain_type`."""
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+    kind = array.type
+    if plain_type(kind) == kind:
+        return array
     if isinstance(array, pa.ExtensionArray):
         return plain(array.storage)
-    return plain(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    return plain(compute.run_end_decode(array)) if pa.types.is_run_end_encoded(kind) else array.cast(plain_type(kind))
 
 
 def plain_type(kind: Any) -> Any:
-    """The type that a column of type `kind` is read as."""
+    """The type that a column of type `kind` is read as: one of Arrow's own, not encoded, and known to all functions."""
+    is_a = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
-    return plain_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
+    if is_a.is_dictionary(kind) or is_a.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if is_a.is_string_view(kind) or is_a.is_binary_view(kind):
+        return pa.large_string() if is_a.is_string_view(kind) else pa.large_binary()
+    return kind
 
 
 def nulls_change_type(kind: Any) -> bool:

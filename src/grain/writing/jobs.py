@@ -129,6 +129,8 @@ def _length(elements: Any, guess: int | None, shards: int) -> int | None:
     """How many elements there are, as far as that is known."""
     if shards < 1:
         raise ValueError(f"shards must be at least 1, got {shards}.")
+    if guess is not None and guess < 0:
+        raise ValueError(f"length must be at least 0, got {guess}.")
     count = len(elements) if hasattr(elements, "__len__") else guess
     if count is None and shards > 1:
         raise ValueError(

@@ -57,7 +57,7 @@ def told(what: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, PermissionError):
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise ValueError(f"{what}: {error}") from error
 
 

@@ -28,12 +28,19 @@ class Schema(Frozen):
         return [name for name in self.types if pa.types.is_null(schema.field(name).type)]
 
 
-def schema_of(files: Sequence[tuple[str, Any]], columns: Sequence[str] | None) -> Schema:
-    """What the Arrow schemas of `files` have in common, which must be all of `columns`, or all."""
+def chosen(columns: Sequence[str] | None) -> list[str] | None:
+    """The names of the columns that were asked for, once each; None for all that there are."""
     if isinstance(columns, str | bytes):
         raise TypeError(f"columns must be a sequence of names, got {columns!r}. Write [{columns!r}] for one column.")
+    return None if columns is None else list(dict.fromkeys(columns))
+
+
+def schema_of(files: Sequence[tuple[str, Any]], columns: Sequence[str] | None) -> Schema:
+    """What the Arrow schemas of `files` have in common, which must be all of `columns`, or all."""
     path, first = files[0]
-    names = list(first.names if columns is None else columns)
+    names = chosen(columns)
+    if names is None:
+        names = first.names
     if not names:
         raise ValueError(f"Expected at least one column of {path!r}, which has {first.names}.")
     types: dict[str, Any] = {}
@@ -49,6 +56,8 @@ def schema_of(files: Sequence[tuple[str, Any]], columns: Sequence[str] | None) -
                 "Choose columns that all files have (`columns`), or make a source of each kind of file."
             )
         for name in names:
+            if schema.get_field_index(name) < 0:
+                raise ValueError(f"{other!r} has several columns {name!r}: choose those with other names (`columns`).")
             kind = plain_type(schema.field(name).type)
             if name not in types or pa.types.is_null(types[name]):
                 types[name], origins[name] = kind, other

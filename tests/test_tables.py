@@ -1,5 +1,6 @@
 """Sources that keep columns: arrays, Arrow files and CSV files."""
 
+import gzip
 import os
 import pickle
 import subprocess
@@ -122,6 +123,13 @@ def test_parts_of_mapped_arrays_are_found_again_in_their_file(tmp_path):
         source = pickle.loads(pickle.dumps(NumpyDataSource(view)))
         assert len(pickle.dumps(source)) < 2000
         np.testing.assert_array_equal(source.batch(np.arange(len(view))), view)
+
+
+def test_rows_of_structured_arrays_do_not_change_with_them():
+    array = np.zeros(3, [("x", np.int32), ("y", np.float32, 2)])
+    row = NumpyDataSource(array)[1]
+    array["x"] = 5
+    assert row["x"] == 0
 
 
 def test_npz_files(tmp_path):
@@ -291,7 +299,14 @@ def test_types_are_the_same_for_all_csv_files(csv):
 def test_csv_files_of_other_kinds(csv):
     path = csv("a.csv", "1;a\n2;b\n")
     assert CsvDataSource(path, delimiter=";", column_names=["x", "y"])[0] == {"x": 1, "y": "a"}
-    assert list(CsvDataSource(path, ["y"], delimiter=";", column_names=["x", "y"])) == [{"y": "a"}, {"y": "b"}]
+    assert list(CsvDataSource(path, ["y", "y"], delimiter=";", column_names=["x", "y"])) == [{"y": "a"}, {"y": "b"}]
+    with pytest.raises(TypeError, match=r"Write \['xy'\] for one column"):
+        CsvDataSource(path, "xy")
+
+
+def test_compressed_csv_files(tmp_path):
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"x,word\n1,a\n2,b\n"))
+    assert list(CsvDataSource(tmp_path / "a.csv.gz")) == [{"x": 1, "word": "a"}, {"x": 2, "word": "b"}]
 
 
 def test_csv_files_that_are_bad(csv):
@@ -303,6 +318,8 @@ def test_csv_files_that_are_bad(csv):
         CsvDataSource(csv("b.csv", "x,y\n1,2\n"), columns=["z"])
     with pytest.raises(ValueError, match=r"d.csv' do not have the same columns: \['y', 'z'\]"):
         CsvDataSource([csv("c.csv", "x,y\n1,2\n"), csv("d.csv", "x,z\n1,2\n")])
+    with pytest.raises(ValueError, match=r"e.csv' has several columns 'x'"):
+        CsvDataSource(csv("e.csv", "x,y,x\n1,2,3\n"))
     assert len(CsvDataSource(csv("none.csv", "x,y\n"))) == 0
 
 

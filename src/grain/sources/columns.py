@@ -98,7 +98,8 @@ def gathered(values: Any, keys: Any, allocate: Allocate | None) -> Any:
 
 def row_of(values: Any, key: int) -> Any:
     """One row of an array, which does not change with it."""
-    return values[key] if values.ndim == 1 else values[key].copy()
+    is_value = values.ndim == 1 and values.dtype.names is None  # a row with names of its own is part of the array
+    return values[key] if is_value else values[key].copy()
 
 
 def taken(table: Columns, keys: Any, allocate: Allocate | None = None) -> Table:

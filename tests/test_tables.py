@@ -14,6 +14,7 @@ import pytest
 from pipelines import plain
 
 from grain import ArrowDataSource, CsvDataSource, MapDataset, MultiprocessingOptions, NumpyDataSource
+from grain.sources import arrow_columns
 
 COLUMNS = {
     "number": list(range(10)),
@@ -294,6 +295,13 @@ def test_types_are_the_same_for_all_csv_files(csv):
     first, second = CsvDataSource(paths)
     assert plain(second) == {"x": ("scalar", "float64", 1.5), "y": "abc", "z": ("scalar", "float64", 5.0), "n": None}
     assert (first["x"], first["y"], str(first["z"])) == (1.0, "007", "nan")
+
+
+def test_more_text_than_an_array_of_arrow_with_small_offsets_holds(csv, monkeypatch):
+    monkeypatch.setattr(arrow_columns, "MOST_BYTES", 20)
+    source = CsvDataSource([csv("a.csv", "word\nfirst\nsecond\n"), csv("b.csv", "word\nthird\n")])
+    assert source._table["word"].array.type == pa.large_string()
+    assert [row["word"] for row in source] == ["first", "second", "third"]
 
 
 def test_csv_files_of_other_kinds(csv):

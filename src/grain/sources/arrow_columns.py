@@ -28,6 +28,10 @@ from grain.sources.columns import Flat, Values
 from grain.stacking import Allocate, stacked
 
 
+MOST_BYTES = 1 << 31
+"""What one array of Arrow can hold, unless its offsets have 64 bits."""
+
+
 class _Later:
     """A module of pyarrow, imported when something of it is used."""
 
@@ -91,7 +95,7 @@ class Arrows(Values):
 
     @classmethod
     def joined(cls, columns: Sequence[Arrows]) -> Arrows:
-        return cls(pa.concat_arrays([column.array for column in columns]))
+        return cls(_joined([column.array for column in columns]))
 
 
 def values_of(array: Any, may_be_null: bool) -> Values:
@@ -111,7 +115,7 @@ def values_of(array: Any, may_be_null: bool) -> Values:
 def plain(array: Any) -> Any:
     """An Arrow array of one piece, and of its `plain_type`."""
     if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+        array = _joined(array.chunks) if array.num_chunks else pa.array([], array.type)
     kind = array.type
     if plain_type(kind) == kind:
         return array
@@ -120,6 +124,21 @@ def plain(array: Any) -> Any:
     if pa.types.is_dictionary(kind):
         return plain(array.dictionary_decode())
     return plain(compute.run_end_decode(array)) if pa.types.is_run_end_encoded(kind) else array.cast(plain_type(kind))
+
+
+def _joined(arrays: Sequence[Any]) -> Any:
+    """One Arrow array of several; strings that are long together, or of which some were, get offsets of 64 bits."""
+    if len(arrays) == 1:
+        return arrays[0]
+    if sum(array.nbytes for array in arrays) >= MOST_BYTES or len({array.type for array in arrays}) > 1:
+        large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+        arrays = [array.cast(large.get(array.type, array.type)) for array in arrays]
+    return pa.concat_arrays(arrays)
+
+
+def are_alike(one: Any, other: Any) -> bool:
+    """Whether arrays of both types can be joined."""
+    return one == other or {one, other} in ({pa.string(), pa.large_string()}, {pa.binary(), pa.large_binary()})
 
 
 def plain_type(kind: Any) -> Any:

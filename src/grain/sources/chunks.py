@@ -10,13 +10,12 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from grain.options import warn
+from grain.sources.arrow_columns import MOST_BYTES
 from grain.sources.columns import Column, Columns, Flat, Table, Values, taken
 from grain.stacking import Allocate
 
 CACHE_BYTES = 1 << 30
 """How much of a source is kept in each process, unless told otherwise."""
-_ARROW_BYTES = 1 << 31
-"""What one array of Arrow can hold."""
 _READS_BEFORE_WARNING = 4
 
 
@@ -128,6 +127,6 @@ def _can_be_joined(chunks: Sequence[Columns]) -> TypeGuard[Sequence[Table]]:
 
     def fits(columns: Sequence[Column]) -> bool:
         size = sum(column.nbytes for column in columns)
-        return isinstance(columns[0], Flat) or (isinstance(columns[0], Values) and size < _ARROW_BYTES)
+        return isinstance(columns[0], Flat) or (isinstance(columns[0], Values) and size < MOST_BYTES)
 
     return bool(chunks) and all(fits([chunk[name] for chunk in chunks]) for name in chunks[0])

@@ -145,6 +145,21 @@ def test_columns_that_only_some_of_the_first_rows_have(tmp_path):
     ]
 
 
+class Row(dict):
+    """A row that counts how often rows were shown."""
+
+    shown = 0
+
+    def __repr__(self):
+        Row.shown += 1
+        return super().__repr__()
+
+
+def test_few_rows_are_shown_to_tell_a_job_from_others(tmp_path):
+    write([Row(x=bytes(1000)) for _ in range(900)], tmp_path / "a.parquet")
+    assert 0 < Row.shown < 50
+
+
 def test_no_rows_at_all(tmp_path):
     with pytest.raises(ValueError, match="no elements, which would tell the columns"):
         write([], tmp_path / "a.parquet")

@@ -27,7 +27,6 @@ import numpy as np
 from grain.sources.columns import Flat, Values
 from grain.stacking import Allocate, stacked
 
-
 MOST_BYTES = 1 << 31
 """What one array of Arrow can hold, unless its offsets have 64 bits."""
 

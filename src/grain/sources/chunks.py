@@ -102,10 +102,11 @@ class Chunks:
                 self._bytes -= _size(self._kept.popitem(last=False)[1])
             is_complete = len(self._kept) == np.count_nonzero(self._lengths) and self._bytes <= self._limit / 2
             chunks = [self._kept[number] for number in sorted(self._kept)] if is_complete else []
+            is_wasteful = self._reads == _READS_BEFORE_WARNING * len(self._lengths)
         if _can_be_joined(chunks):
             self._whole = _joined(chunks)
             self._kept = OrderedDict()
-        elif self._reads == _READS_BEFORE_WARNING * len(self._lengths):
+        elif is_wasteful:
             warn(
                 f"Each of {len(self._lengths)} chunks (row groups, record batches) was decoded {_READS_BEFORE_WARNING} "
                 f"times on average, because no more than {self._limit / 2**20:.0f} MiB of them are kept. Let more be "

@@ -123,7 +123,7 @@ def test_values_of_all_types(tmp_path):
     row = {
         "day": np.datetime64("2020-01-02"),
         "time": np.datetime64("2020-01-02T03:04:05"),
-        "nested": {"image": np.eye(2, dtype=np.uint8), "day": np.datetime64("NaT", "D")},
+        "nested": {"image": np.eye(2, dtype=np.uint8), "day": np.array("NaT", "M8[D]")},
         "tensor": Tensor(),
         "number": np.array(3, np.int16),
     }

@@ -197,7 +197,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item() if value.dtype == "M8[D]" else value
     array = np.asarray(value)
-    return array if array.ndim == 1 else array[()] if array.ndim == 0 else array.tolist()
+    if array.ndim == 0:
+        return _plain(array[()])
+    return array if array.ndim == 1 else array.tolist()
 
 
 def _shown(record: Any) -> str:

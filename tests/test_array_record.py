@@ -55,6 +55,8 @@ def folder(tmp_path):
 SELECTIONS = {
     "one path": (lambda f: f"{f}/a.arrayrecord", range(4)),
     "a Path": (lambda f: f / "a.arrayrecord", range(4)),
+    "bytes": (lambda f: os.fsencode(f / "a.arrayrecord"), range(4)),
+    "a slice in bytes": (lambda f: [b"%b/a.arrayrecord[1:3]" % os.fsencode(f)], [1, 2]),
     "a file without records": (lambda f: f / "b.arrayrecord", []),
     "several": (lambda f: [f / "c.arrayrecord", f / "b.arrayrecord", f"{f}/a.arrayrecord"], [*range(4, 10), *range(4)]),
     "the same twice": (lambda f: (f / "a.arrayrecord", f / "a.arrayrecord"), [*range(4), *range(4)]),
@@ -259,6 +261,15 @@ def test_a_file_that_shrinks(is_slow, tmp_path):
         source._files[0]._pace._in_parallel = 1
     with pytest.raises(ValueError, match=f"Record 900 of .* had {size} bytes when it was opened.*1000000 bytes"):
         source.__getitems__([900, 999])
+
+
+def test_a_file_that_shrinks_and_is_gone(tmp_path):
+    source = ArrayRecordDataSource(write_file(tmp_path / "a", [bytes([number]) * 5000 for number in range(100)], 4))
+    assert len(source) == 100
+    os.truncate(tmp_path / "a", 100)
+    os.unlink(tmp_path / "a")
+    with pytest.raises(FileNotFoundError, match="/a'"):
+        source[99]
 
 
 def test_a_file_that_is_replaced(tmp_path):

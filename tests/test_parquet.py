@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pickle
+import shutil
 import threading
 from pathlib import Path
 
@@ -402,6 +403,21 @@ def test_files_with_other_columns(write, ten, make):
     ):
         make([ten, fewer])
     assert len(ParquetDataSource([ten, other], columns=["name"])) == 11
+
+
+def test_columns_of_the_same_name(tmp_path):
+    table = pa.table([pa.array([1]), pa.array([2]), pa.array([3])], names=["x", "y", "x"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a.parquet' has several columns 'x'"):
+        ParquetDataSource(tmp_path / "a.parquet")
+    assert list(ParquetIterDataset(tmp_path / "a.parquet", columns=["y"])) == [{"y": 2}]
+
+
+def test_a_path_that_pyarrow_cannot_take_is_named(ten, tmp_path):
+    path = os.fsencode(tmp_path) + b"/\xff.parquet"
+    shutil.copy(ten, path)
+    with pytest.raises(ValueError, match=r"\\udcff.parquet' is not a Parquet file.*surrogates"):
+        ParquetDataSource(path)
 
 
 def test_a_column_without_values_has_the_type_of_the_other_files(write, ten):

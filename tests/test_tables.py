@@ -1,5 +1,6 @@
 """Sources that keep columns: arrays, Arrow files and CSV files."""
 
+import gzip
 import os
 import pickle
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from pipelines import plain
 
 from grain import ArrowDataSource, CsvDataSource, MapDataset, MultiprocessingOptions, NumpyDataSource
+from grain.sources import arrow_columns
 
 COLUMNS = {
     "number": list(range(10)),
@@ -55,6 +57,35 @@ def in_workers(source):
     return [as_text(batch) for batch in stream.mp_prefetch(MultiprocessingOptions(num_workers=2))]
 
 
+# ---------------------------------------------------------------- keys
+
+
+@pytest.fixture(params=["arrays", "mapped", "compressed", "CSV"])
+def table(request, tmp_path):
+    """Ten rows {"x": number}."""
+    if request.param == "arrays":
+        return NumpyDataSource({"x": np.arange(10)})
+    if request.param == "CSV":
+        (tmp_path / "a.csv").write_text("x\n" + "\n".join(map(str, range(10))))
+        return CsvDataSource(tmp_path / "a.csv")
+    write_feather(
+        tmp_path / "a.arrow", "lz4" if request.param == "compressed" else "uncompressed", columns={"x": range(10)}
+    )
+    return ArrowDataSource(tmp_path / "a.arrow")
+
+
+def test_keys_count_from_the_end_where_they_are_negative(table):
+    assert table.__getitems__([0, -1, -10, np.int64(4)]) == [{"x": 0}, {"x": 9}, {"x": 0}, {"x": 4}]
+    assert table.__getitems__([]) == []
+
+
+@pytest.mark.parametrize("key", [10, -11])
+def test_keys_that_are_out_of_range(table, key):
+    for read in (table.__getitem__, lambda key: table.__getitems__([3, key])):
+        with pytest.raises(IndexError, match=f"Index {key} out of range for 10 records"):
+            read(key)
+
+
 # ---------------------------------------------------------------- arrays
 
 
@@ -93,6 +124,13 @@ def test_parts_of_mapped_arrays_are_found_again_in_their_file(tmp_path):
         source = pickle.loads(pickle.dumps(NumpyDataSource(view)))
         assert len(pickle.dumps(source)) < 2000
         np.testing.assert_array_equal(source.batch(np.arange(len(view))), view)
+
+
+def test_rows_of_structured_arrays_do_not_change_with_them():
+    array = np.zeros(3, [("x", np.int32), ("y", np.float32, 2)])
+    row = NumpyDataSource(array)[1]
+    array["x"] = 5
+    assert row["x"] == 0
 
 
 def test_npz_files(tmp_path):
@@ -163,6 +201,9 @@ def test_values_of_all_types_in_arrow_files(tmp_path):
         "category": pa.array(["a", "b", "a", None, "b", "a"]).dictionary_encode(),
         "kind": pa.array(["x", "y", "y", "x", "y", "y"]).dictionary_encode(),
         "nested": [{"x": i} for i in range(6)],
+        "day": pa.array(np.arange(6).astype("M8[D]")).cast(pa.date64()),
+        "view": pa.array(["", None, "a string that is not short", "b", "c", "d"], pa.string_view()),
+        "runs": pa.RunEndEncodedArray.from_arrays([4, 6], [1, 2]),
     }
     for compression in ("uncompressed", "zstd"):
         write_feather(tmp_path / compression, compression, 2, columns)
@@ -170,6 +211,9 @@ def test_values_of_all_types_in_arrow_files(tmp_path):
     assert [as_text(row) for row in mapped] == [as_text(row) for row in decoded]
     assert (mapped[2]["large"], mapped[1]["blob"], mapped[3]["category"]) == ("é", b"\0", None)
     assert {name: type(value) for name, value in mapped[1].items()}["when"] is np.datetime64
+    assert mapped[3]["day"] == np.datetime64("1970-01-04")
+    assert (mapped[2]["view"], mapped[3]["runs"], mapped[5]["runs"]) == ("a string that is not short", 1, 2)
+    assert [as_text(row) for row in mapped.__getitems__(range(6))] == [as_text(row) for row in mapped]
     assert as_text(mapped.batch(np.array([5, 0, 4]))["vector"]) == as_text(
         np.array([[5, 5], [0, 0], [4, 4]], np.float32)
     )
@@ -253,10 +297,24 @@ def test_types_are_the_same_for_all_csv_files(csv):
     assert (first["x"], first["y"], str(first["z"])) == (1.0, "007", "nan")
 
 
+def test_more_text_than_an_array_of_arrow_with_small_offsets_holds(csv, monkeypatch):
+    monkeypatch.setattr(arrow_columns, "MOST_BYTES", 20)
+    source = CsvDataSource([csv("a.csv", "word\nfirst\nsecond\n"), csv("b.csv", "word\nthird\n")])
+    assert source._table["word"].array.type == pa.large_string()
+    assert [row["word"] for row in source] == ["first", "second", "third"]
+
+
 def test_csv_files_of_other_kinds(csv):
     path = csv("a.csv", "1;a\n2;b\n")
     assert CsvDataSource(path, delimiter=";", column_names=["x", "y"])[0] == {"x": 1, "y": "a"}
-    assert list(CsvDataSource(path, ["y"], delimiter=";", column_names=["x", "y"])) == [{"y": "a"}, {"y": "b"}]
+    assert list(CsvDataSource(path, ["y", "y"], delimiter=";", column_names=["x", "y"])) == [{"y": "a"}, {"y": "b"}]
+    with pytest.raises(TypeError, match=r"Write \['xy'\] for one column"):
+        CsvDataSource(path, "xy")
+
+
+def test_compressed_csv_files(tmp_path):
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"x,word\n1,a\n2,b\n"))
+    assert list(CsvDataSource(tmp_path / "a.csv.gz")) == [{"x": 1, "word": "a"}, {"x": 2, "word": "b"}]
 
 
 def test_csv_files_that_are_bad(csv):
@@ -268,6 +326,8 @@ def test_csv_files_that_are_bad(csv):
         CsvDataSource(csv("b.csv", "x,y\n1,2\n"), columns=["z"])
     with pytest.raises(ValueError, match=r"d.csv' do not have the same columns: \['y', 'z'\]"):
         CsvDataSource([csv("c.csv", "x,y\n1,2\n"), csv("d.csv", "x,z\n1,2\n")])
+    with pytest.raises(ValueError, match=r"e.csv' has several columns 'x'"):
+        CsvDataSource(csv("e.csv", "x,y,x\n1,2,3\n"))
     assert len(CsvDataSource(csv("none.csv", "x,y\n"))) == 0
 
 

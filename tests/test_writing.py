@@ -12,10 +12,11 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from array_record.python.array_record_module import ArrayRecordReader
+from pipelines import plain
 from programs import program
 
 import grain
-from grain import ArrayRecordDataSource, MapDataset
+from grain import ArrayRecordDataSource, MapDataset, ParquetDataSource
 from grain.sources import write
 from grain.writing.formats import ArrayRecordFormat, format_of
 
@@ -111,6 +112,60 @@ def test_parquet(tmp_path):
     assert rows == [{**row, "image": row["image"].tolist()} for row in ROWS]
 
 
+class Tensor:
+    """An array of another library."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.arange(2, dtype=np.float32)
+
+
+def test_values_of_all_types(tmp_path):
+    row = {
+        "day": np.datetime64("2020-01-02"),
+        "time": np.datetime64("2020-01-02T03:04:05"),
+        "nested": {"image": np.eye(2, dtype=np.uint8), "day": np.array("NaT", "M8[D]")},
+        "tensor": Tensor(),
+        "number": np.array(3, np.int16),
+    }
+    paths = write([row], tmp_path / "a.parquet")
+    [read] = ParquetDataSource(paths)
+    assert (read["day"], read["time"], read["number"].dtype) == (row["day"], row["time"], np.int16)
+    assert [part.tolist() for part in read["nested"]["image"]] == [[1, 0], [0, 1]]
+    assert plain(read["tensor"]) == ("array", "float32", (2,), [0.0, 1.0])
+    again = ParquetDataSource(write(ParquetDataSource(paths), tmp_path / "b.parquet"))
+    assert repr(plain(again[0])) == repr(plain(read))
+
+
+def test_columns_that_only_some_of_the_first_rows_have(tmp_path):
+    paths = write([{"x": 1}, {"x": 2, "y": "a"}, {"y": "b"}], tmp_path / "a.parquet")
+    assert pyarrow.parquet.read_table(paths[0]).to_pylist() == [
+        {"x": 1, "y": None},
+        {"x": 2, "y": "a"},
+        {"x": None, "y": "b"},
+    ]
+
+
+class Row(dict):
+    """A row that counts how often rows were shown."""
+
+    shown = 0
+
+    def __repr__(self):
+        Row.shown += 1
+        return super().__repr__()
+
+
+def test_few_rows_are_shown_to_tell_a_job_from_others(tmp_path):
+    write([Row(x=bytes(1000)) for _ in range(900)], tmp_path / "a.parquet")
+    assert 0 < Row.shown < 50
+
+
+def test_no_rows_at_all(tmp_path):
+    with pytest.raises(ValueError, match="no elements, which would tell the columns"):
+        write([], tmp_path / "a.parquet")
+    assert list(ParquetDataSource(write([], tmp_path / "a.parquet", schema=pyarrow.schema([("x", "int8")])))) == []
+
+
 def test_all_shards_have_the_types_of_the_first_rows(tmp_path):
     rows = [{"x": 1.5}, {"x": 2.5}, {"x": None}, {"x": 3}]
     paths = write(rows, tmp_path / "rows.parquet", shards=4, rows_per_group=2)
@@ -142,6 +197,7 @@ def test_columns_that_are_new_on_the_way(tmp_path):
         (lambda path: write([b"a"], path, "arrayrecord", group_size=0), "group_size must be at least 1, got 0"),
         (lambda path: write([{"a": 1}], path, "parquet", rows_per_group=0), "rows_per_group must be at least 1, got 0"),
         (lambda path: write(stream(3), path, "arrayrecord", shards=2), "generator has no length.*: pass length="),
+        (lambda path: write(stream(3), path, "arrayrecord", length=-1), "length must be at least 0, got -1"),
         (lambda path: write(stream(3), path, "arrayrecord", workers=2), "elements that can be had by index"),
         (lambda path: write(MapDataset.range(3).repeat(), path, "parquet"), "no end. Write one epoch"),
     ],
@@ -228,7 +284,7 @@ def test_a_stream_is_passed_over_up_to_where_it_was(tmp_path, caplog):
     assert list(ArrayRecordDataSource(paths)) == numbered(80)
 
 
-@pytest.mark.parametrize("change", ["shards", "group size", "elements", "file"])
+@pytest.mark.parametrize("change", ["shards", "group size", "elements", "file", "journal"])
 def test_what_another_job_finished_is_written_again(change, tmp_path):
     with pytest.raises(ValueError, match="no such luck"):
         write(Failing(failing=55), tmp_path / "a-*.arrayrecord", shards=4, group_size=2)
@@ -239,6 +295,9 @@ def test_what_another_job_finished_is_written_again(change, tmp_path):
         options["group_size"] = 3
     elif change == "elements":
         elements = MapDataset.source(elements)[::-1]
+    elif change == "journal":
+        [journal] = tmp_path.glob(".*.json")
+        journal.write_text("")
     else:
         tmp_path.joinpath("a-00000-of-00004.arrayrecord").write_bytes(b"touched")
     expected = [elements[index] for index in range(80)]

@@ -12,8 +12,8 @@ from itertools import accumulate
 from typing import Any, Protocol, SupportsIndex, TypeAlias, runtime_checkable
 
 from grain.errors import RecordKeyError
-from grain.files import PathLike, paths_of
-from grain.sources.record_files import Pace, RecordFile, in_threads
+from grain.files import PathLike, for_each, paths_of
+from grain.sources.record_files import Pace, RecordFile
 
 _SLICE = re.compile(r"(?P<path>.*)\[(?P<start>\d+):(?P<stop>\d+)\]", re.DOTALL)
 
@@ -65,7 +65,7 @@ class ArrayRecordDataSource:
     def _ends(self) -> list[int]:
         """Where each file's records end among all."""
         if self._known_ends is None:
-            in_threads(RecordFile.count, [file for file in self._files if file.stop is None])
+            for_each(RecordFile.count, [file for file in self._files if file.stop is None])
             self._known_ends = list(accumulate(file.count() for file in self._files))
         return self._known_ends
 
@@ -129,7 +129,7 @@ def _reader_options(asked: Mapping[str, Any]) -> str:
 
 def _parts(paths: Any) -> list[tuple[str, int, int | None]]:
     """Each file with the numbers of its first record and of the one after its last, None for all that it has."""
-    if isinstance(paths, str | os.PathLike | FileInstruction):
+    if isinstance(paths, str | bytes | os.PathLike | FileInstruction):
         return _parts_of_one(paths)
     if not isinstance(paths, Sequence):
         raise ValueError(
@@ -139,7 +139,7 @@ def _parts(paths: Any) -> list[tuple[str, int, int | None]]:
     if not paths:
         raise ValueError("Paths sequence can not be of 0 length")
     for path in paths:
-        if not isinstance(path, str | os.PathLike | FileInstruction):
+        if not isinstance(path, str | bytes | os.PathLike | FileInstruction):
             raise ValueError(
                 "All elements in a path sequence must be of type: String, pathlib.Path, or FileInstruction. "
                 f"Got {path!r}."
@@ -151,7 +151,7 @@ def _parts_of_one(path: Any) -> list[tuple[str, int, int | None]]:
     if isinstance(path, FileInstruction):
         stop = None if path.take == -1 else path.skip + path.take
         return [_checked(os.fspath(path.filename), path.skip, stop)]
-    sliced = _SLICE.fullmatch(os.fspath(path))
+    sliced = _SLICE.fullmatch(os.fsdecode(path))
     if sliced is None or os.path.exists(path):
         return [(found, 0, None) for found in paths_of(path)]
     files = paths_of(sliced["path"])

@@ -27,6 +27,9 @@ import numpy as np
 from grain.sources.columns import Flat, Values
 from grain.stacking import Allocate, stacked
 
+MOST_BYTES = 1 << 31
+"""What one array of Arrow can hold, unless its offsets have 64 bits."""
+
 
 class _Later:
     """A module of pyarrow, imported when something of it is used."""
@@ -57,7 +60,7 @@ def told(what: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, PermissionError):
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise ValueError(f"{what}: {error}") from error
 
 
@@ -91,7 +94,7 @@ class Arrows(Values):
 
     @classmethod
     def joined(cls, columns: Sequence[Arrows]) -> Arrows:
-        return cls(pa.concat_arrays([column.array for column in columns]))
+        return cls(_joined([column.array for column in columns]))
 
 
 def values_of(array: Any, may_be_null: bool) -> Values:
@@ -109,19 +112,44 @@ def values_of(array: Any, may_be_null: bool) -> Values:
 
 
 def plain(array: Any) -> Any:
-    """An Arrow array of one piece, without dictionaries and types of others."""
+    """An Arrow array of one piece, and of its `plain_type`."""
     if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+        array = _joined(array.chunks) if array.num_chunks else pa.array([], array.type)
+    kind = array.type
+    if plain_type(kind) == kind:
+        return array
     if isinstance(array, pa.ExtensionArray):
         return plain(array.storage)
-    return plain(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    return plain(compute.run_end_decode(array)) if pa.types.is_run_end_encoded(kind) else array.cast(plain_type(kind))
+
+
+def _joined(arrays: Sequence[Any]) -> Any:
+    """One Arrow array of several; strings that are long together, or of which some were, get offsets of 64 bits."""
+    if len(arrays) == 1:
+        return arrays[0]
+    if sum(array.nbytes for array in arrays) >= MOST_BYTES or len({array.type for array in arrays}) > 1:
+        large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+        arrays = [array.cast(large.get(array.type, array.type)) for array in arrays]
+    return pa.concat_arrays(arrays)
+
+
+def are_alike(one: Any, other: Any) -> bool:
+    """Whether arrays of both types can be joined."""
+    return one == other or {one, other} in ({pa.string(), pa.large_string()}, {pa.binary(), pa.large_binary()})
 
 
 def plain_type(kind: Any) -> Any:
-    """The type that a column of type `kind` is read as."""
+    """The type that a column of type `kind` is read as: one of Arrow's own, not encoded, and known to all functions."""
+    is_a = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
-    return plain_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
+    if is_a.is_dictionary(kind) or is_a.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if is_a.is_string_view(kind) or is_a.is_binary_view(kind):
+        return pa.large_string() if is_a.is_string_view(kind) else pa.large_binary()
+    return kind
 
 
 def nulls_change_type(kind: Any) -> bool:

@@ -10,13 +10,12 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from grain.options import warn
+from grain.sources.arrow_columns import MOST_BYTES
 from grain.sources.columns import Column, Columns, Flat, Table, Values, taken
 from grain.stacking import Allocate
 
 CACHE_BYTES = 1 << 30
 """How much of a source is kept in each process, unless told otherwise."""
-_ARROW_BYTES = 1 << 31
-"""What one array of Arrow can hold."""
 _READS_BEFORE_WARNING = 4
 
 
@@ -103,10 +102,11 @@ class Chunks:
                 self._bytes -= _size(self._kept.popitem(last=False)[1])
             is_complete = len(self._kept) == np.count_nonzero(self._lengths) and self._bytes <= self._limit / 2
             chunks = [self._kept[number] for number in sorted(self._kept)] if is_complete else []
+            is_wasteful = self._reads == _READS_BEFORE_WARNING * len(self._lengths)
         if _can_be_joined(chunks):
             self._whole = _joined(chunks)
             self._kept = OrderedDict()
-        elif self._reads == _READS_BEFORE_WARNING * len(self._lengths):
+        elif is_wasteful:
             warn(
                 f"Each of {len(self._lengths)} chunks (row groups, record batches) was decoded {_READS_BEFORE_WARNING} "
                 f"times on average, because no more than {self._limit / 2**20:.0f} MiB of them are kept. Let more be "
@@ -128,6 +128,6 @@ def _can_be_joined(chunks: Sequence[Columns]) -> TypeGuard[Sequence[Table]]:
 
     def fits(columns: Sequence[Column]) -> bool:
         size = sum(column.nbytes for column in columns)
-        return isinstance(columns[0], Flat) or (isinstance(columns[0], Values) and size < _ARROW_BYTES)
+        return isinstance(columns[0], Flat) or (isinstance(columns[0], Values) and size < MOST_BYTES)
 
     return bool(chunks) and all(fits([chunk[name] for chunk in chunks]) for name in chunks[0])

@@ -98,7 +98,8 @@ def gathered(values: Any, keys: Any, allocate: Allocate | None) -> Any:
 
 def row_of(values: Any, key: int) -> Any:
     """One row of an array, which does not change with it."""
-    return values[key] if values.ndim == 1 else values[key].copy()
+    is_value = values.ndim == 1 and values.dtype.names is None  # a row with names of its own is part of the array
+    return values[key] if is_value else values[key].copy()
 
 
 def taken(table: Columns, keys: Any, allocate: Allocate | None = None) -> Table:
@@ -125,7 +126,8 @@ class TableDataSource(ColumnarDataSource[dict[str, Any]]):
     def _record(self, key: int) -> dict[str, Any]: ...
 
     def __getitems__(self, record_keys: Sequence[int]) -> list[dict[str, Any]]:
-        return rows_of(self._taken(np.asarray(record_keys, np.int64)))
+        keys = self._keys(record_keys)
+        return rows_of(self._taken(keys)) if len(keys) else []
 
     def batch(self, record_keys: Any, allocate: Allocate | None = None) -> Any:
         table = self._taken(record_keys, allocate)

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from grain.files import File, PathLike, described, paths_of
+from grain.files import PathLike, described, opened, paths_of
 from grain.sources.arrow_columns import csv, has_nulls, pa, plain, told, values_of
 from grain.sources.columns import Table, TableDataSource, taken
-from grain.sources.schemas import schema_of
+from grain.sources.reading import is_gzip
+from grain.sources.schemas import chosen, schema_of
 from grain.stacking import Allocate
+
+_START = 8
+"""Bytes by which one sees whether a file is compressed."""
 
 
 class CsvDataSource(TableDataSource):
     """Rows of CSV files by their numbers, as dicts; of the columns `columns`, or of all.
 
-    All files are read at once, into memory that worker processes share. The type of a column is the same for all of
-    them: numbers where all values are numbers, strings where types differ. `delimiter`, and `column_names` for files
-    that do not begin with them, are as in `pyarrow.csv`.
+    All files are read at once, also those that gzip has packed, into memory that worker processes share. The type of a
+    column is the same for all of them: numbers where all values are numbers, strings where types differ. `delimiter`,
+    and `column_names` for files that do not begin with them, are as in `pyarrow.csv`.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -37,12 +41,13 @@ class CsvDataSource(TableDataSource):
     ) -> None:
         self._paths = paths_of(paths)
         names = list(column_names) if column_names is not None else None
-        tables = [_read(path, columns, delimiter, names, {}) for path in self._paths]
+        wanted = chosen(columns)
+        tables = [_read(path, wanted, delimiter, names, {}) for path in self._paths]
         types = _common_types(tables)
         for place, table in enumerate(tables):
             if any(types[field.name] != field.type for field in table.schema if field.name in types):
-                tables[place] = _read(self._paths[place], columns, delimiter, names, types)
-        schema = schema_of([(path, table.schema) for path, table in zip(self._paths, tables, strict=True)], columns)
+                tables[place] = _read(self._paths[place], wanted, delimiter, names, types)
+        schema = schema_of([(path, table.schema) for path, table in zip(self._paths, tables, strict=True)], wanted)
         whole = pa.concat_tables([table.select(list(schema.names)) for table in tables])
         arrays = {name: plain(whole.column(name)) for name in schema.names}
         self._table: Table = {name: values_of(array, has_nulls(array)) for name, array in arrays.items()}
@@ -61,15 +66,15 @@ class CsvDataSource(TableDataSource):
         return f"CsvDataSource({described(self._paths)}, columns={list(self._table)})"
 
 
-def _read(
-    path: str, columns: Sequence[str] | None, delimiter: str, names: list[str] | None, types: dict[str, Any]
-) -> Any:
-    with told(f"{path!r} cannot be read as CSV"), File(path).open() as file:
+def _read(path: str, columns: list[str] | None, delimiter: str, names: list[str] | None, types: dict[str, Any]) -> Any:
+    with told(f"{path!r} cannot be read as CSV"), opened(path) as file:
+        compression = "gzip" if is_gzip(file.read(_START)) else None
+        file.seek(0)
         return csv.read_csv(
-            file,
+            pa.input_stream(file, compression),
             csv.ReadOptions(column_names=names),
             csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            csv.ConvertOptions(column_types=types, include_columns=None if columns is None else list(columns)),
+            csv.ConvertOptions(column_types=types, include_columns=columns),
         )
 
 

@@ -17,7 +17,7 @@ def mapped_column(memory: Any, batches: Sequence[Any], may_be_null: bool) -> Col
     kind = batches[0].type
     if not may_be_null and all(is_inside(memory, batch) and not batch.null_count for batch in batches):
         if is_number(kind) and not pa.types.is_boolean(kind):
-            return Numbers(memory, batches, batches[0][:0].to_numpy().dtype)
+            return Numbers(memory, batches, batches[0][:0].to_numpy(zero_copy_only=False).dtype)
         if pa.types.is_string(kind) or pa.types.is_binary(kind):
             return Strings(memory, batches, np.dtype(np.int32))
         if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):

@@ -58,7 +58,7 @@ class NumpyDataSource(ColumnarDataSource[Any]):
 
     def __getitems__(self, record_keys: Sequence[int]) -> list[Any]:
         self._check()
-        return _rows(self._gather(np.asarray(record_keys, np.int64), None))
+        return _rows(self._gather(self._keys(record_keys), None))
 
     def _check(self) -> None:
         for mapped in self._mapped:

@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from grain.fields import Frozen
-from grain.files import File, PathLike, described, is_remote, paths_of
+from grain.files import File, PathLike, described, for_each, is_remote, paths_of
 from grain.sources.arrow_columns import has_nulls, nulls_change_type, parquet, told, values_of
 from grain.sources.chunks import CACHE_BYTES, Chunks
 from grain.sources.columns import Table, TableDataSource
 from grain.sources.schemas import Schema, schema_of
 from grain.stacking import Allocate
-
-_FOOTERS_AT_ONCE = 16
 
 
 class Footer(Frozen):
@@ -39,12 +37,7 @@ class ParquetFiles:
     @functools.cached_property
     def _footers(self) -> list[Footer | Exception]:
         """One for each file; they are read when they are needed first, several at once."""
-        if len(self.paths) == 1:
-            return [self._footer_or_error(self.paths[0])]
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-            return list(pool.map(self._footer_or_error, self.paths))
+        return for_each(self._footer_or_error, self.paths)
 
     @property
     def footers(self) -> list[Footer]:

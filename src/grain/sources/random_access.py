@@ -8,6 +8,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, runtime_checkable
 
+import numpy as np
+
 from grain.stacking import Allocate
 
 T = TypeVar("T", covariant=True)
@@ -37,17 +39,34 @@ class ColumnarDataSource(abc.ABC, Generic[T]):
 
     @abc.abstractmethod
     def batch(self, record_keys: Any, allocate: Allocate | None = None) -> Any:
-        """What `stacked` makes of the records of an array of keys; large arrays are made by `allocate`."""
+        """What `stacked` makes of the records of an array of keys; large arrays are made by `allocate`.
+
+        The keys are in range and not negative, as those of pipelines are: nobody looks at each of them again.
+        """
 
     def __getitem__(self, record_key: SupportsIndex) -> T:
         key, count = operator.index(record_key), len(self)
         if not -count <= key < count:
-            raise IndexError(f"Index {key} out of range for {count} records.")
+            raise _out_of_range(key, count)
         return self._record(key % count)
+
+    def _keys(self, record_keys: Any) -> Any:
+        """The keys as an array, of which none is negative."""
+        keys, count = np.asarray(record_keys, np.int64), len(self)
+        if len(keys) and keys.view(np.uint64).max() >= count:  # as one that has no sign a negative number is large
+            wrong = keys[(keys < -count) | (keys >= count)]
+            if len(wrong):
+                raise _out_of_range(wrong[0], count)
+            keys = keys % count
+        return keys
 
     def _record(self, key: int) -> T:
         """One record; overridden where that is cheaper than a batch of one."""
         return self.__getitems__([key])[0]
+
+
+def _out_of_range(key: int, count: int) -> IndexError:
+    return IndexError(f"Index {key} out of range for {count} records.")
 
 
 class RangeDataSource:

@@ -14,7 +14,6 @@ import re
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from grain.files import File, is_remote, local_copy
@@ -113,11 +112,11 @@ class RecordFile:
     def _damage(self, what: str, reason: str, file: File | None = None) -> Exception:
         """The error to raise; `file` is given where the whole of it could not be opened."""
         path, before = local_copy(self.path), self._file or file
+        now = File(path)
         if not os.access(path, os.R_OK):
             return PermissionError(f"{what} can not be read: this user has no permission to.")
         if os.path.isdir(path):
             return IsADirectoryError(f"{what} is a folder. To read the files in it, pass {self.path + '/*'!r}.")
-        now = File(path)
         if before is not None and now.stamp != before.stamp:
             reason = f"the file had {before.size} bytes when it was opened, and was changed since ({now.size} bytes)"
         elif file is not None:
@@ -193,19 +192,6 @@ class Pace:
         """Whether there has been no warning about the source's files; one stands for all."""
         has_warned, self._has_warned = self._has_warned, True
         return not has_warned
-
-
-def in_threads(function: Callable[[Any], Any], arguments: Sequence[Any]) -> None:
-    """Call `function` for each of `arguments`, at the same time where there are several."""
-    if len(arguments) < 2:
-        for argument in arguments:
-            function(argument)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(16, "grain-open") as threads:
-        for _ in threads.map(function, arguments):
-            pass
 
 
 def _slow_group(reader: Any, file: File, count: int) -> tuple[int, int] | None:

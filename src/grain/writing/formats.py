@@ -9,6 +9,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
+import numpy as np
+
 from grain.fields import Frozen
 
 
@@ -79,7 +81,7 @@ class _ArrayRecordWriter:
 class ParquetFormat(Frozen):
     """Records that are dicts, a column for each key, `rows_per_group` of them packed together.
 
-    A random read unpacks a whole group. Without a `schema` the types are those of the first group.
+    A random read unpacks a whole group. Without a `schema` columns and types are those of the first group.
     """
 
     extensions: ClassVar = (".parquet", ".pq")
@@ -95,7 +97,11 @@ class ParquetFormat(Frozen):
         """With the types of the `first` records."""
         if self.rows_per_group < 1:
             raise ValueError(f"rows_per_group must be at least 1, got {self.rows_per_group}.")
-        return self if self.schema is not None else self.replaced(schema=_table(first, None).schema)
+        if self.schema is not None:
+            return self
+        if not first:
+            raise ValueError("There are no elements, which would tell the columns. Pass schema=, a pyarrow.Schema.")
+        return self.replaced(schema=_table(first, None).schema)
 
     def check(self, record: Any) -> None:
         """Raise an error if `record` is of the wrong type."""
@@ -163,17 +169,17 @@ def format_of(path: str, name: str | None, options: dict[str, Any]) -> Format:
 def _table(rows: Sequence[Any], schema: Any) -> Any:
     import pyarrow
 
-    if schema is not None:  # pyarrow would leave out what is not in it
-        unknown = {key for row in rows for key in row} - set(schema.names)
-        if unknown:
-            raise ValueError(
-                f"Elements have columns {sorted(unknown)} beside those of the first ones or of the schema, "
-                f"{schema.names}. Pass schema=, a pyarrow.Schema that has all, or encode=, a function that makes them "
-                "alike."
-            )
-    plain = [{key: _plain(value) for key, value in row.items()} for row in rows]
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    if schema is not None and (unknown := set(names) - set(schema.names)):  # pyarrow would leave them out
+        raise ValueError(
+            f"Elements have columns {sorted(unknown)} beside those of the first ones or of the schema, "
+            f"{schema.names}. Pass schema=, a pyarrow.Schema that has all, or encode=, a function that makes them "
+            "alike."
+        )
+    names = names if schema is None else schema.names
+    columns = {name: [_plain(row.get(name)) for row in rows] for name in names}
     try:
-        return pyarrow.Table.from_pylist(plain, schema)
+        return pyarrow.Table.from_pydict(columns, schema)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
         error.add_note(
             "Elements differ from the first ones in the types of their values. Pass schema=, a pyarrow.Schema that "
@@ -183,8 +189,17 @@ def _table(rows: Sequence[Any], schema: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays of several dimensions as lists of lists, which is what pyarrow takes."""
-    return value.tolist() if getattr(value, "ndim", 0) > 1 else value
+    """What pyarrow takes: neither arrays of no or several dimensions, nor those of others, nor days of NumPy."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if not hasattr(value, "__array__"):
+        return value
+    if isinstance(value, np.generic):
+        return value.item() if value.dtype == "M8[D]" else value
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return _plain(array[()])
+    return array if array.ndim == 1 else array.tolist()
 
 
 def _shown(record: Any) -> str:

@@ -21,6 +21,8 @@ from grain.writing.shards import Shard, shards_of
 
 Written: TypeAlias = Generator[int, None, None]
 """The number of each shard when it is finished."""
+_RECORDS_COMPARED = 16
+"""By these, among others, one sees whether a job that was interrupted was the same; more may be gigabytes of text."""
 _IN_THIS_THREAD = ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
 
@@ -64,7 +66,7 @@ def write(
     stream = _records(opened, format_asked, encode, 0)
     first = list(islice(stream, format_asked.records_to_see))
     job = _Job(format_asked.fitted(first), encode, shards_of(target, shards, count), by_index)
-    journal = Journal(target, f"{job.format} {shards} {count} {first}")
+    journal = Journal(target, f"{job.format} {shards} {count} {first[:_RECORDS_COMPARED]}")
     missing = [number for number, shard in enumerate(job.shards) if not journal.has(shard.path)]
     job.remove_partial_files()
     with progress_bar(progress, count, os.path.basename(target)) as advance:
@@ -98,8 +100,10 @@ class _Job(Frozen):
 
     def remove_partial_files(self) -> None:
         """Remove what workers, or programs, have left that were ended in the middle and could not do so."""
-        for shard in self.shards:
-            for partial in glob.glob(f"{glob.escape(shard.path)}.*.partial"):
+        paths = {shard.path for shard in self.shards}
+        folder = os.path.dirname(self.shards[0].path)
+        for partial in glob.glob(os.path.join(glob.escape(folder), "*.partial"), include_hidden=True):
+            if partial.rsplit(".", 2)[0] in paths:
                 with contextlib.suppress(FileNotFoundError):  # it has become whole
                     os.unlink(partial)
 
@@ -129,6 +133,8 @@ def _length(elements: Any, guess: int | None, shards: int) -> int | None:
     """How many elements there are, as far as that is known."""
     if shards < 1:
         raise ValueError(f"shards must be at least 1, got {shards}.")
+    if guess is not None and guess < 0:
+        raise ValueError(f"length must be at least 0, got {guess}.")
     count = len(elements) if hasattr(elements, "__len__") else guess
     if count is None and shards > 1:
         raise ValueError(

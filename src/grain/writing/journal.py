@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -21,7 +22,7 @@ class Journal:
             self._path = Path(folder, f".{name.replace('*', '')}.writing.json")
         self._parameters = hashlib.sha1(parameters.encode()).hexdigest()
         self._finished: dict[str, str] = {}
-        if self._path.exists():
+        with contextlib.suppress(FileNotFoundError, ValueError):  # one that a crash of the system emptied is no JSON
             kept = json.loads(self._path.read_text())
             if kept["parameters"] == self._parameters:
                 self._finished = kept["finished"]

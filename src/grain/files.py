@@ -22,6 +22,7 @@ _GAP = {True: 64 * 1024, False: 4 * 1024}
 """How many bytes that nobody asked for are read along, far away and here, to save a request."""
 _OPEN_FILES = 128
 _AT_ONCE = 16
+_SHOWN = 40
 _VERSIONS = ("ETag", "etag", "generation", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 """What file systems call that by which one version of a file differs from the next, the most exact first."""
 
@@ -102,11 +103,16 @@ def described(paths: Sequence[str]) -> str:
     """For the `repr` of a source, which tells it from others in checkpoints and is not to be long.
 
     >>> described(["a.txt"]), described(["a.txt", "b.txt"])
-    ("'a.txt'", '2 files, hash_of_paths=dcde91ae000d5fd9daef8b7f3541ba7e8a89b5b8')
+    ("'a.txt'", '2 files, hash_of_paths=6ce2420bc45fdd0df9530431b9bd05b5c9a7daf1')
     """
     if len(paths) == 1:
         return repr(paths[0])
-    return f"{len(paths)} files, hash_of_paths={hashlib.sha1(''.join(paths).encode()).hexdigest()}"
+    return f"{len(paths)} files, hash_of_paths={_hash(chr(0).join(paths))}"
+
+
+def _hash(text: str) -> str:
+    """A name for a text that may hold paths, which need not be UTF-8."""
+    return hashlib.sha1(os.fsencode(text)).hexdigest()
 
 
 def is_remote(path: str) -> bool:
@@ -271,8 +277,7 @@ def local_copy(path: str) -> str:
     if not is_remote(path):
         return path
     file = File(path)
-    name = hashlib.sha1(f"{path}\n{file.stamp}".encode()).hexdigest()
-    kept = cache_folder() / f"{name}-{path.rstrip('/').rpartition('/')[2]}"
+    kept = cache_folder() / cache_name(path, file.stamp)
     if not kept.exists():
         with written_at_once(kept) as partial:
             system, plain = _system_of(path)
@@ -285,7 +290,7 @@ def written_at_once(path: PathLike) -> Any:
     """A path to write to, which becomes `path` at the end, or is removed where that was not reached."""
     final = os.fsdecode(path)
     if is_remote(final):
-        partial = str(cache_folder() / f"{hashlib.sha1(final.encode()).hexdigest()}.{os.urandom(6).hex()}.partial")
+        partial = f"{cache_folder() / cache_name(final)}.{os.urandom(6).hex()}.partial"
     else:
         partial = f"{final}.{os.urandom(6).hex()}.partial"
         os.makedirs(os.path.dirname(os.path.abspath(final)), exist_ok=True)
@@ -304,9 +309,22 @@ def written_at_once(path: PathLike) -> Any:
 def cache_folder() -> Path:
     """Where copies and indexes are kept: `$GRAIN_CACHE`, or `grain` in the user's cache folder."""
     chosen = os.environ.get("GRAIN_CACHE")
-    folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "grain"
+    try:
+        folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "grain"
+    except RuntimeError as error:  # a user that the system does not know, as in many containers
+        raise FileNotFoundError("There is no home folder to keep a cache in: set GRAIN_CACHE to a folder.") from error
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def cache_name(path: str, version: str = "") -> str:
+    """The name of what is kept of a file: another one for each path and version, and no longer than names may be.
+
+    >>> cache_name("s3://bucket/train.jsonl")
+    '2b1a3c3cf7ad68ae-train.jsonl'
+    """
+    name = path.rstrip("/").rpartition("/")[2]
+    return f"{_hash(f'{path}{chr(0)}{version}')[:16]}-{name[-_SHOWN:]}"
 
 
 class _Descriptor:

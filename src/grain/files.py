@@ -10,7 +10,7 @@ import functools
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeAlias, TypeVar
 
@@ -52,7 +52,8 @@ def _expanded(path: PathLike) -> tuple[str, ...]:
     if is_remote(text):
         system, plain = _system_of(text)
         system.invalidate_cache()  # or files that are newer than an earlier listing would not be found
-        found = [system.unstrip_protocol(match) for match in system.glob(plain)]
+        with _named(text):
+            found = [system.unstrip_protocol(match) for match in system.glob(plain)]
     else:
         found = glob.glob(text, recursive=True)
     if not found:
@@ -135,9 +136,13 @@ class File:
         self.path = os.fsdecode(path)
         if is_remote(self.path):
             system, plain = _system_of(self.path)
-            information = system.info(plain)
+            with _named(self.path):
+                information = system.info(plain)
             if information.get("size") is None:
-                raise ValueError(f"The size of {self.path!r} is not known: its server does not support ranged reads.")
+                raise ValueError(
+                    f"The size of {self.path!r} is not known: its server does not support ranged reads. "
+                    "Copy the file to this machine, or read it as a stream."
+                )
             self.size = int(information["size"])
             version = next((information[key] for key in _VERSIONS if information.get(key) is not None), None)
             self.stamp = f"{self.size}-{system.ukey(plain) if version is None else version}"
@@ -169,7 +174,8 @@ def opened(path: str) -> IO[bytes]:
     """The file at `path`, here or far away, to be read from its start."""
     if is_remote(path):
         system, plain = _system_of(path)
-        return system.open(plain, "rb")  # type: ignore[no-any-return]
+        with _named(path):
+            return system.open(plain, "rb")  # type: ignore[no-any-return]
     return open(path, "rb")
 
 
@@ -235,23 +241,31 @@ def _read_far(ranges: Sequence[Range]) -> list[bytes]:
         pieces = system.cat_ranges([plain for _, plain in places], list(starts), list(stops), on_error="return")
         for (place, _), piece in zip(places, pieces, strict=True):
             if isinstance(piece, BaseException):
-                raise _refusal(ranges[place], piece)
+                with _named(ranges[place][0].path):
+                    raise piece
             found[place] = _checked(ranges[place], piece)
     return found
 
 
-def _refusal(wanted: Range, error: BaseException) -> BaseException:
-    """What a file system says, as an error that names the file."""
-    file, start, stop = wanted
-    message = f"Bytes {start} to {stop} of {file.path!r} cannot be read: {error}"
-    refusal = type(error)(message) if type(error) in (FileNotFoundError, PermissionError) else OSError(message)
-    refusal.__cause__ = error
-    return refusal
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """What a file system refuses in here is an error that names the file and the reason, which it often leaves out."""
+    try:
+        yield
+    except Exception as error:
+        kind = type(error) if type(error) in (FileNotFoundError, PermissionError) else OSError
+        reason = error.__cause__ or error
+        raise kind(f"{path!r} cannot be read. {type(reason).__name__}: {reason}") from error
 
 
 def _checked(wanted: Range, data: bytes) -> bytes:
     file, start, stop = wanted
-    if len(data) != stop - start:
+    if len(data) > stop - start:
+        raise ValueError(
+            f"The server of {file.path!r} does not support ranged reads: it gave {len(data)} bytes, and was asked for "
+            f"{stop - start}. Copy the file to this machine, or read it as a stream."
+        )
+    if len(data) < stop - start:
         raise ValueError(
             f"{file.path!r} ends before byte {stop}: it had {file.size} bytes when it was opened, and must not be "
             "changed while it is read."
@@ -267,7 +281,8 @@ def read_whole(paths: Sequence[str]) -> list[bytes]:
 def _whole(path: str) -> bytes:
     if is_remote(path):
         system, plain = _system_of(path)
-        return system.cat_file(plain)  # type: ignore[no-any-return]
+        with _named(path):
+            return system.cat_file(plain)  # type: ignore[no-any-return]
     with open(path, "rb") as file:
         return file.read()
 
@@ -360,4 +375,7 @@ def _system_of(path: str) -> tuple[Any, str]:
         import fsspec
     except ImportError as error:
         raise ImportError(f"Reading {path!r} takes fsspec: pip install 'grain[remote]'.") from error
-    return fsspec.core.url_to_fs(path)  # type: ignore[no-any-return]
+    try:
+        return fsspec.core.url_to_fs(path)  # type: ignore[no-any-return]
+    except (ImportError, ValueError) as error:  # a protocol that is not known, or takes another package
+        raise type(error)(f"{path!r} cannot be read: {error}.") from error

@@ -25,8 +25,8 @@ def s3_server():
 
 
 @contextlib.contextmanager
-def http_server(folder):
-    """A web server for the files of a folder that answers ranged requests: its address and those requests."""
+def http_server(folder, answers_ranges=True):
+    """A web server for the files of a folder, where ranges may be asked for: its address and the requests."""
     requests = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -43,6 +43,7 @@ def http_server(folder):
             content, wanted = path.read_bytes(), self.headers.get("Range")
             requests.append((self.command, self.path, wanted))
             start, stop = 0, len(content)
+            wanted = wanted if answers_ranges else None
             if wanted:
                 first, _, last = wanted.removeprefix("bytes=").partition("-")
                 start, stop = int(first), min(int(last or stop) + 1, stop)

@@ -12,9 +12,9 @@ import pytest
 from making import tar
 from PIL import Image
 
-from grain import ArrayRecordDataSource, ParquetDataSource
+from grain import ArrayRecordDataSource, JsonLinesDataSource, ParquetDataSource
 from grain.command_line import main
-from grain.command_line.describing import lines
+from grain.command_line.describing import lines, sizes_of_some
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +59,7 @@ def test_inspect_shows_format_numbers_sizes_and_records(capsys, table):
 def test_inspect_shows_images_as_their_type_and_size(capsys, photos):
     _, output, _ = run(capsys, "inspect", "photos")
     assert "format folder of images files 2: photos/cat/1.png … " in output
+    assert "labels 0 cat, 1 dog" in output
     assert "image PNG image, 6 x 4 RGB" in output
     assert "image JPEG image, 5 x 7 RGB" in output
 
@@ -95,7 +96,8 @@ def test_convert_of_some_columns_as_json(capsys, table):
 
 
 def test_convert_to_parquet_and_back(capsys, here, photos):
-    assert run(capsys, "convert", "photos", "photos.parquet")[0] == 0
+    status, output, _ = run(capsys, "convert", "photos", "photos.parquet")
+    assert (status, output.endswith("Labels: 0 cat, 1 dog.")) == (0, True)
     image = ParquetDataSource("photos.parquet")[1]
     assert image == {"image": here.joinpath("photos/dog/2.jpg").read_bytes(), "label": 1}
     assert run(capsys, "convert", "photos.parquet", "photos.arrayrecord")[0] == 0
@@ -153,6 +155,29 @@ def test_errors_are_one_line_and_leave_nothing(capsys, here, table, arguments, m
     assert sorted(here.iterdir()) == before
     with pytest.raises((ValueError, OSError, KeyError)):
         main(["--traceback", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bench", "x", "--batch-size", "0"], "--batch-size: expected a whole number from 1 on, got '0'"),
+        (["bench", "x", "--seconds", "0"], "--seconds: expected more than 0 seconds, got '0'"),
+        (["bench", "x", "--seconds", "soon"], "--seconds: invalid seconds value: 'soon'"),
+        (["bench", "x", "--workers", "-1"], "--workers: expected a whole number from 0 on, got '-1'"),
+        (["convert", "x", "y.parquet", "--shards", "1.5"], "--shards: expected a whole number from 1 on, got '1.5'"),
+        (["inspect", "x", "--records", "-1"], "--records: expected a whole number from 0 on, got '-1'"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_opened(capsys, arguments, message):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_sizes_are_those_of_records_from_all_over(here):
+    here.joinpath("rows.jsonl").write_text("".join(f'"{"x" * (number // 100)}"\n' for number in range(1000)))
+    sizes = sizes_of_some(JsonLinesDataSource("rows.jsonl"))
+    assert (len(sizes), set(sizes)) == (100, set(range(10)))
 
 
 def test_help_and_version_as_a_program():

@@ -88,3 +88,29 @@ def test_in_workers(folder):
         (3, 1),
         (0, 2),
     ]
+
+
+def test_hidden_files_and_folders_are_no_pictures(tmp_path):
+    for name in ("cat/1.png", "cat/._1.png", ".checkpoints/1.png", "cat/.old/1.png"):
+        tmp_path.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (2, 2)).save(tmp_path / name)
+    source = ImageFolderDataSource(tmp_path)
+    assert (len(source), source.classes) == (1, ("cat",))
+
+
+def test_sixteen_bits_become_eight(tmp_path):
+    tmp_path.joinpath("scans").mkdir()
+    Image.fromarray(np.array([[0, 256, 32768, 65535]], np.uint16)).save(tmp_path / "scans" / "1.png")
+    pixels = ImageFolderDataSource(tmp_path)[0]["image"]
+    assert (pixels.dtype, pixels.tolist()) == (np.uint8, [[[grey] * 3 for grey in (0, 1, 128, 255)]])
+
+
+def test_a_palette_with_transparency_and_pixels_that_can_be_changed(tmp_path):
+    tmp_path.joinpath("icons").mkdir()
+    icon = Image.new("P", (2, 1))
+    icon.putpalette([9, 8, 7, 1, 2, 3])
+    icon.putpixel((1, 0), 1)
+    icon.save(tmp_path / "icons" / "1.png", transparency=b"\0\1")
+    pixels = ImageFolderDataSource(tmp_path)[0]["image"]
+    pixels[0, 0] += 1
+    assert pixels.tolist() == [[[10, 9, 8], [1, 2, 3]]]

@@ -1,5 +1,6 @@
 """JSON lines, by index and as streams."""
 
+import gc
 import json
 import os
 import pickle
@@ -14,7 +15,7 @@ from making import elements_and_errors, written
 
 import grain
 from grain import JsonLinesDataSource, JsonLinesIterDataset, MultiprocessingOptions
-from grain.sources import json_lines
+from grain.sources import json_lines, reading
 
 VALUES = [{"number": number, "text": "ü" * (number % 7)} for number in range(30)]
 CONTENT = "".join(f"{json.dumps(value, ensure_ascii=False)}\n" for value in VALUES).encode()
@@ -76,12 +77,17 @@ def test_a_bad_line_is_an_error_that_shows_it_and_reading_goes_on(tmp_path, name
         found += both(path)
     for first, bad, third, worse, last in found:
         assert (first, third, last) == ({"a": 1}, {"a": 3}, {"a": 4})
-        assert re.fullmatch(
-            rf"Line 3 of '.*{name}' is not valid JSON: .*\. It reads b'{{\"a\": 2x{{73}}'\.\.\.\.", bad
-        ), bad
-        assert re.search(rf"Line 5 of '.*{name}' is not valid JSON: 'utf-8' codec.*It reads b'\\xff\\xfe'", worse), (
-            worse
+        # Lines of a compressed file are not counted, for which all would have to be unpacked again.
+        third_line, fifth_line = (
+            (
+                rf"The line at byte {place} of what '.*{name}' holds"
+                if name.endswith("gz")
+                else f"Line {line} of '.*{name}'"
+            )
+            for line, place in ((3, 10), (5, 1027))
         )
+        assert re.fullmatch(rf"{third_line} is not valid JSON: .*\. It reads b'{{\"a\": 2x{{73}}'\.\.\.\.", bad), bad
+        assert re.search(rf"{fifth_line} is not valid JSON: 'utf-8' codec.*It reads b'\\xff\\xfe'", worse), worse
 
 
 def test_an_error_of_a_source_tells_the_record(tmp_path):
@@ -122,7 +128,7 @@ def test_lines_are_looked_for_once(tmp_path, cache, searches):
     path = written(tmp_path / "lines.jsonl", CONTENT)
     source = JsonLinesDataSource(path)
     (kept,) = os.listdir(cache)
-    assert kept.startswith("lines.jsonl-")
+    assert kept.endswith("-lines.jsonl.jsonlines.npy")
     assert JsonLinesDataSource(path)[29] == VALUES[29]
     assert pickle.loads(pickle.dumps(source))[3] == VALUES[3]
     assert len(searches) == 1
@@ -205,3 +211,76 @@ def test_many_files_do_not_take_many_descriptors(tmp_path):
         assert source.__getitems__(range(300)) == list(range(300))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_file_that_took_the_place_of_another_of_the_same_size_and_time(tmp_path):
+    path = written(tmp_path / "lines.jsonl", b"1\n2\n")
+    JsonLinesDataSource(path)
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    os.utime(written(tmp_path / "new", b"123\n"), ns=times)
+    os.replace(tmp_path / "new", path)
+    assert list(JsonLinesDataSource(path)) == [123]
+
+
+def test_a_file_that_grows_while_it_is_indexed(tmp_path, monkeypatch):
+    path, find = written(tmp_path / "lines.jsonl", b"1\n2\n"), json_lines.JsonLinesFormat.offsets
+
+    def grown(self, reading):
+        path.write_bytes(b"1\n2\n3\n")
+        return find(self, reading)
+
+    monkeypatch.setattr(json_lines.JsonLinesFormat, "offsets", grown)
+    with pytest.raises(ValueError, match=r"lines\.jsonl' was changed after it was opened"):
+        JsonLinesDataSource(path)
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe.jsonl", "漢".encode() * 80 + b".jsonl"])
+def test_names_that_are_not_text_or_very_long(tmp_path, cache, name):
+    path = os.fsencode(tmp_path) + b"/" + name
+    written(os.fsdecode(path), b"1\n2\n")
+    assert JsonLinesDataSource([path, path])[3] == 2
+    assert len(os.listdir(cache)) == 1
+    assert repr(JsonLinesDataSource([path, path])).startswith("JsonLinesDataSource(2 files, ")
+
+
+def test_a_user_without_a_home(tmp_path, monkeypatch):
+    def unknown(cls):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("pathlib.Path.home", classmethod(unknown))
+    monkeypatch.delenv("GRAIN_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with pytest.warns(UserWarning, match="no home folder to keep a cache in: set GRAIN_CACHE"):
+        assert JsonLinesDataSource(written(tmp_path / "lines.jsonl", b"1\n"))[0] == 1
+
+
+# ---------------------------------------------------------------- many bad lines
+
+
+@pytest.mark.parametrize("name", ["lines.jsonl", "lines.jsonl.gz"])
+def test_bytes_before_a_bad_line_are_read_once(tmp_path, name, monkeypatch):
+    path, seen = written(tmp_path / name, b"1\n2\noops\n" * 50), []
+    if name.endswith("gz"):
+        restart = reading._Unpacked._restart
+        monkeypatch.setattr(reading._Unpacked, "_restart", lambda self: seen.append(1) or restart(self))
+        most = 51  # once to read all, and once for each error, which looks whether the file is compressed
+    else:
+        piece = reading.Reading.piece
+        monkeypatch.setattr(
+            reading.Reading, "piece", lambda self, *args, **more: seen.append(1) or piece(self, *args, **more)
+        )
+        most = 10 * 150
+    monkeypatch.setattr(json_lines, "_PIECE", 7)
+    found = elements_and_errors(JsonLinesIterDataset(path))
+    assert found[0::3] + found[1::3] == [1] * 50 + [2] * 50
+    assert len(seen) <= most
+
+
+def test_a_stream_that_is_dropped_after_a_bad_line_leaves_no_file_open(tmp_path):
+    iterator = iter(JsonLinesIterDataset(written(tmp_path / "lines.jsonl", b"oops\n1\n")))
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ValueError, match="Line 1"):
+        next(iterator)
+    del iterator
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before

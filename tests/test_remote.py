@@ -235,3 +235,32 @@ def test_a_file_that_shrinks_after_it_was_opened(place):
     assert source[9] == "a"
     with pytest.raises((ValueError, OSError), match=path):
         source[99]
+
+
+def test_a_server_that_ignores_ranges(tmp_path):
+    tmp_path.joinpath("data.jsonl").write_bytes(b"1\n2\n" * 50)
+    with http_server(tmp_path, answers_ranges=False) as (address, _):
+        source = JsonLinesDataSource(f"{address}/data.jsonl")
+        with pytest.raises(
+            ValueError, match=r"data\.jsonl' does not support ranged reads: it gave 200 bytes.*2\. Copy"
+        ):
+            source[1]
+        assert list(JsonLinesIterDataset(f"{address}/data.jsonl")) == [1, 2] * 50
+
+
+@pytest.mark.parametrize("read", [JsonLinesDataSource, lambda path: next(iter(JsonLinesIterDataset(path))), paths_of])
+@pytest.mark.parametrize("error", [PermissionError("Forbidden"), RuntimeError("Unable to locate credentials")])
+def test_a_refusal_names_the_file_and_the_reason(monkeypatch, error, read):
+    def refuse(*args, **kwargs):
+        raise error
+
+    for method in ("info", "_open", "glob"):
+        monkeypatch.setattr(f"fsspec.implementations.memory.MemoryFileSystem.{method}", refuse)
+    expected = PermissionError if isinstance(error, PermissionError) else OSError
+    with pytest.raises(expected, match=rf"^'memory://a/\*\.jsonl' cannot be read\. {type(error).__name__}: {error}$"):
+        read("memory://a/*.jsonl")
+
+
+def test_a_protocol_that_is_not_known():
+    with pytest.raises(ValueError, match="'abc://bucket/x' cannot be read: Protocol not known: abc"):
+        File("abc://bucket/x")

@@ -11,6 +11,8 @@ from making import elements_and_errors, masked, tfrecord, written
 
 import grain
 from grain import MultiprocessingOptions, TFRecordDataSource, TFRecordIterDataset
+from grain.sources import tfrecord as tfrecord_module
+from grain.sources.reading import Reading
 from grain.tfrecord_iterator import _TFRecordDatasetIterator, _TFRecordReader
 
 RECORDS = [bytes([number]) * (number * 7 % 50) for number in range(20)]
@@ -96,7 +98,8 @@ def test_workers_share_the_records(path):
 
 # ---------------------------------------------------------------- damage
 
-CONTENT = tfrecord([b"first", b"second" * 20, b"third", b"fourth"])
+FOUR = [b"first", b"second" * 20, b"third", b"fourth"]
+CONTENT = tfrecord(FOUR)
 STARTS = [0, 21, 21 + 136, 21 + 136 + 21]
 
 
@@ -143,6 +146,40 @@ def test_a_truncated_compressed_file_gives_all_whole_records(tmp_path):
     assert found[:3] == [b"first", b"second" * 20, b"third"]
     assert "damaged after byte" in found[-1]
     assert "ends too early" in found[-1]
+
+
+@pytest.mark.parametrize("cut", range(1, 40))
+def test_where_a_compressed_file_ends_there_is_one_error(tmp_path, cut):
+    path = written(tmp_path / "records.gz", CONTENT)
+    path.write_bytes(path.read_bytes()[:-cut])
+    *records, error = elements_and_errors(TFRecordIterDataset(path))
+    assert records == FOUR[: len(records)]
+    assert "damaged after byte" in error
+
+
+def test_many_damaged_records_are_passed_over_without_reading_all_that_follows(tmp_path, monkeypatch):
+    damaged, fetched = bytearray(tfrecord([b"x" * 100] * 2000)), []
+    for start in range(0, len(damaged), 2 * 116):
+        damaged[start] ^= 1
+    piece = Reading.piece
+
+    def counted(self, start, stop, keep=None):
+        fetched.append(len(data := piece(self, start, stop, keep)))
+        return data
+
+    monkeypatch.setattr(Reading, "piece", counted)
+    found = elements_and_errors(TFRecordIterDataset(written(tmp_path / "damaged.tfrecord", bytes(damaged))))
+    assert found[1::2] == [b"x" * 100] * 1000
+    assert sum(fetched) < 30 * len(damaged)
+
+
+def test_a_record_after_many_zeros_is_found_without_trying_each(tmp_path, monkeypatch):
+    tried, length = [], tfrecord_module._length
+    monkeypatch.setattr(tfrecord_module, "_length", lambda header: tried.append(1) or length(header))
+    path = written(tmp_path / "zeros.tfrecord", CONTENT + bytes(100_000) + CONTENT)
+    found = elements_and_errors(TFRecordIterDataset(path))
+    assert found[:4] + found[5:] == FOUR * 2
+    assert len(tried) < 200
 
 
 def test_an_error_of_a_source_tells_the_record(tmp_path):

@@ -10,7 +10,7 @@ import functools
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeAlias, TypeVar
 
@@ -22,6 +22,7 @@ _GAP = {True: 64 * 1024, False: 4 * 1024}
 """How many bytes that nobody asked for are read along, far away and here, to save a request."""
 _OPEN_FILES = 128
 _AT_ONCE = 16
+_SHOWN = 40
 _VERSIONS = ("ETag", "etag", "generation", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 """What file systems call that by which one version of a file differs from the next, the most exact first."""
 
@@ -51,7 +52,8 @@ def _expanded(path: PathLike) -> tuple[str, ...]:
     if is_remote(text):
         system, plain = _system_of(text)
         system.invalidate_cache()  # or files that are newer than an earlier listing would not be found
-        found = [system.unstrip_protocol(match) for match in system.glob(plain)]
+        with _named(text):
+            found = [system.unstrip_protocol(match) for match in system.glob(plain)]
     else:
         found = glob.glob(text, recursive=True)
     if not found:
@@ -102,11 +104,16 @@ def described(paths: Sequence[str]) -> str:
     """For the `repr` of a source, which tells it from others in checkpoints and is not to be long.
 
     >>> described(["a.txt"]), described(["a.txt", "b.txt"])
-    ("'a.txt'", '2 files, hash_of_paths=dcde91ae000d5fd9daef8b7f3541ba7e8a89b5b8')
+    ("'a.txt'", '2 files, hash_of_paths=6ce2420bc45fdd0df9530431b9bd05b5c9a7daf1')
     """
     if len(paths) == 1:
         return repr(paths[0])
-    return f"{len(paths)} files, hash_of_paths={hashlib.sha1(''.join(paths).encode()).hexdigest()}"
+    return f"{len(paths)} files, hash_of_paths={_hash(chr(0).join(paths))}"
+
+
+def _hash(text: str) -> str:
+    """A name for a text that may hold paths, which need not be UTF-8."""
+    return hashlib.sha1(os.fsencode(text)).hexdigest()
 
 
 def is_remote(path: str) -> bool:
@@ -129,9 +136,13 @@ class File:
         self.path = os.fsdecode(path)
         if is_remote(self.path):
             system, plain = _system_of(self.path)
-            information = system.info(plain)
+            with _named(self.path):
+                information = system.info(plain)
             if information.get("size") is None:
-                raise ValueError(f"The size of {self.path!r} is not known: its server does not support ranged reads.")
+                raise ValueError(
+                    f"The size of {self.path!r} is not known: its server does not support ranged reads. "
+                    "Copy the file to this machine, or read it as a stream."
+                )
             self.size = int(information["size"])
             version = next((information[key] for key in _VERSIONS if information.get(key) is not None), None)
             self.stamp = f"{self.size}-{system.ukey(plain) if version is None else version}"
@@ -163,7 +174,8 @@ def opened(path: str) -> IO[bytes]:
     """The file at `path`, here or far away, to be read from its start."""
     if is_remote(path):
         system, plain = _system_of(path)
-        return system.open(plain, "rb")  # type: ignore[no-any-return]
+        with _named(path):
+            return system.open(plain, "rb")  # type: ignore[no-any-return]
     return open(path, "rb")
 
 
@@ -229,23 +241,31 @@ def _read_far(ranges: Sequence[Range]) -> list[bytes]:
         pieces = system.cat_ranges([plain for _, plain in places], list(starts), list(stops), on_error="return")
         for (place, _), piece in zip(places, pieces, strict=True):
             if isinstance(piece, BaseException):
-                raise _refusal(ranges[place], piece)
+                with _named(ranges[place][0].path):
+                    raise piece
             found[place] = _checked(ranges[place], piece)
     return found
 
 
-def _refusal(wanted: Range, error: BaseException) -> BaseException:
-    """What a file system says, as an error that names the file."""
-    file, start, stop = wanted
-    message = f"Bytes {start} to {stop} of {file.path!r} cannot be read: {error}"
-    refusal = type(error)(message) if type(error) in (FileNotFoundError, PermissionError) else OSError(message)
-    refusal.__cause__ = error
-    return refusal
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """What a file system refuses in here is an error that names the file and the reason, which it often leaves out."""
+    try:
+        yield
+    except Exception as error:
+        kind = type(error) if type(error) in (FileNotFoundError, PermissionError) else OSError
+        reason = error.__cause__ or error
+        raise kind(f"{path!r} cannot be read. {type(reason).__name__}: {reason}") from error
 
 
 def _checked(wanted: Range, data: bytes) -> bytes:
     file, start, stop = wanted
-    if len(data) != stop - start:
+    if len(data) > stop - start:
+        raise ValueError(
+            f"The server of {file.path!r} does not support ranged reads: it gave {len(data)} bytes, and was asked for "
+            f"{stop - start}. Copy the file to this machine, or read it as a stream."
+        )
+    if len(data) < stop - start:
         raise ValueError(
             f"{file.path!r} ends before byte {stop}: it had {file.size} bytes when it was opened, and must not be "
             "changed while it is read."
@@ -261,7 +281,8 @@ def read_whole(paths: Sequence[str]) -> list[bytes]:
 def _whole(path: str) -> bytes:
     if is_remote(path):
         system, plain = _system_of(path)
-        return system.cat_file(plain)  # type: ignore[no-any-return]
+        with _named(path):
+            return system.cat_file(plain)  # type: ignore[no-any-return]
     with open(path, "rb") as file:
         return file.read()
 
@@ -271,8 +292,7 @@ def local_copy(path: str) -> str:
     if not is_remote(path):
         return path
     file = File(path)
-    name = hashlib.sha1(f"{path}\n{file.stamp}".encode()).hexdigest()
-    kept = cache_folder() / f"{name}-{path.rstrip('/').rpartition('/')[2]}"
+    kept = cache_folder() / cache_name(path, file.stamp)
     if not kept.exists():
         with written_at_once(kept) as partial:
             system, plain = _system_of(path)
@@ -285,7 +305,7 @@ def written_at_once(path: PathLike) -> Any:
     """A path to write to, which becomes `path` at the end, or is removed where that was not reached."""
     final = os.fsdecode(path)
     if is_remote(final):
-        partial = str(cache_folder() / f"{hashlib.sha1(final.encode()).hexdigest()}.{os.urandom(6).hex()}.partial")
+        partial = f"{cache_folder() / cache_name(final)}.{os.urandom(6).hex()}.partial"
     else:
         partial = f"{final}.{os.urandom(6).hex()}.partial"
         os.makedirs(os.path.dirname(os.path.abspath(final)), exist_ok=True)
@@ -304,9 +324,22 @@ def written_at_once(path: PathLike) -> Any:
 def cache_folder() -> Path:
     """Where copies and indexes are kept: `$GRAIN_CACHE`, or `grain` in the user's cache folder."""
     chosen = os.environ.get("GRAIN_CACHE")
-    folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "grain"
+    try:
+        folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "grain"
+    except RuntimeError as error:  # a user that the system does not know, as in many containers
+        raise FileNotFoundError("There is no home folder to keep a cache in: set GRAIN_CACHE to a folder.") from error
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def cache_name(path: str, version: str = "") -> str:
+    """The name of what is kept of a file: another one for each path and version, and no longer than names may be.
+
+    >>> cache_name("s3://bucket/train.jsonl")
+    '2b1a3c3cf7ad68ae-train.jsonl'
+    """
+    name = path.rstrip("/").rpartition("/")[2]
+    return f"{_hash(f'{path}{chr(0)}{version}')[:16]}-{name[-_SHOWN:]}"
 
 
 class _Descriptor:
@@ -342,4 +375,7 @@ def _system_of(path: str) -> tuple[Any, str]:
         import fsspec
     except ImportError as error:
         raise ImportError(f"Reading {path!r} takes fsspec: pip install 'grain[remote]'.") from error
-    return fsspec.core.url_to_fs(path)  # type: ignore[no-any-return]
+    try:
+        return fsspec.core.url_to_fs(path)  # type: ignore[no-any-return]
+    except (ImportError, ValueError) as error:  # a protocol that is not known, or takes another package
+        raise type(error)(f"{path!r} cannot be read: {error}.") from error

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from grain.command_line.describing import size_of
-from grain.command_line.opening import add_paths, console, opened, with_unit
+from grain.command_line.describing import sizes_of_some
+from grain.command_line.opening import add_paths, at_least, console, opened, with_unit
 from grain.map_dataset import MapDataset
 from grain.options import MultiprocessingOptions, ReadOptions
 from grain.sources import ColumnarDataSource
 
-_SAMPLE = 200
 _INLINE = ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
 
@@ -25,21 +25,32 @@ def add_to(commands: Any) -> None:
         "threads and with worker processes. Each way is measured on its own, after its first batch.",
     )
     add_paths(parser)
-    parser.add_argument("--batch-size", type=int, default=128, metavar="N", help="records in a batch (default: 128)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long to measure each way (default: 2)")
-    parser.add_argument("--workers", type=int, default=2, metavar="N", help="number of worker processes (default: 2)")
+    parser.add_argument(
+        "--batch-size", type=at_least(1), default=128, metavar="N", help="records in a batch (default: 128)"
+    )
+    parser.add_argument("--seconds", type=seconds, default=2.0, help="how long to measure each way (default: 2)")
+    parser.add_argument(
+        "--workers", type=at_least(0), default=2, metavar="N", help="number of worker processes (default: 2)"
+    )
     parser.set_defaults(run=run)
+
+
+def seconds(text: str) -> float:
+    """The type of an argument that is a time; argparse shows this name."""
+    if not 0 < (found := float(text)) < math.inf:
+        raise argparse.ArgumentTypeError(f"expected more than 0 seconds, got {text!r}")
+    return found
 
 
 def run(arguments: argparse.Namespace) -> None:
     from rich.table import Table
 
     output, source = console(), opened(arguments.paths, arguments.columns)
-    batch_size = min(arguments.batch_size, len(source))
     if not len(source):
         raise ValueError(f"There are no records in {' '.join(arguments.paths)}.")
-    sample = [size_of(source[index]) for index in range(0, len(source), max(1, len(source) // _SAMPLE))]
-    record_size = sum(sample) / len(sample)
+    batch_size = min(arguments.batch_size, len(source))
+    sizes = sizes_of_some(source)
+    record_size = sum(sizes) / len(sizes)
     table = Table(title=f"{len(source):,} records of {with_unit(record_size)}, in batches of {batch_size}")
     table.add_column("")
     for heading in ("records/s", "bytes/s", "first batch"):
@@ -54,9 +65,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _ways(source: Any, batch_size: int, workers: int) -> Iterator[tuple[str, Any]]:
     """Each way of reading, with its batches; they never end."""
-    join: Any = (
-        None if isinstance(source, ColumnarDataSource) else list
-    )  # columns are batches; records stay as they are
+    # Columns make batches of themselves; other records stay as they are.
+    join: Any = None if isinstance(source, ColumnarDataSource) else list
 
     def batches(dataset: MapDataset[Any]) -> Any:
         return dataset.repeat().batch(batch_size, batch_fn=join)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from grain.command_line.opening import add_columns, console, opened, with_unit
+from grain.command_line.describing import labels
+from grain.command_line.opening import add_columns, at_least, console, opened, with_unit
 from grain.files import File
 from grain.writing.formats import ArrayRecordFormat, format_of
 from grain.writing.jobs import write
@@ -41,8 +42,10 @@ def add_to(commands: Any) -> None:
     parser.add_argument("destination", metavar="DST", help="such as out.arrayrecord or out-*.parquet")
     add_columns(parser)
     parser.add_argument("--format", choices=["arrayrecord", "parquet"], help="where the name of DST does not tell")
-    parser.add_argument("--shards", type=int, default=1, metavar="N", help="number of files (default: 1)")
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that write shards (default: 0)")
+    parser.add_argument("--shards", type=at_least(1), default=1, metavar="N", help="number of files (default: 1)")
+    parser.add_argument(
+        "--workers", type=at_least(0), default=0, metavar="N", help="processes that write shards (default: 0)"
+    )
     parser.add_argument(
         "--encoding",
         choices=_ENCODINGS,
@@ -71,6 +74,8 @@ def run(arguments: argparse.Namespace) -> None:
     )
     size = with_unit(sum(File(path).size for path in paths))
     output.print(f"{len(source):,} records in {len(paths)} file{'s' * (len(paths) > 1)}, {size}: {_shown(paths)}")
+    if hasattr(source, "classes"):
+        output.print(f"Labels: {labels(source)}.", markup=False)
     if is_array_record and encode is not None:
         output.print(f"Records are encoded: read them with .map({arguments.encoding}.loads).")
 

@@ -11,6 +11,8 @@ import numpy as np
 from grain.command_line.opening import with_unit
 
 _WIDTH = 60
+_PLACES = 10
+_TOGETHER = 10
 _IMAGES = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"BM": "BMP", b"II*\0": "TIFF"}
 
 
@@ -43,6 +45,22 @@ def size_of(record: Any) -> int:
     if isinstance(record, list | tuple):
         return sum(map(size_of, record))
     return int(getattr(record, "nbytes", 8))
+
+
+def sizes_of_some(source: Any) -> list[int]:
+    """About how large some records from all over `source` are; those that lie together are read at once."""
+    count = len(source)
+    if count <= _PLACES * _TOGETHER:
+        indices = list(range(count))
+    else:
+        starts = [place * (count - _TOGETHER) // (_PLACES - 1) for place in range(_PLACES)]
+        indices = [start + number for start in starts for number in range(_TOGETHER)]
+    return [size_of(record) for record in source.__getitems__(indices)]
+
+
+def labels(source: Any) -> str:
+    """What the numbers stand for that pictures of a folder have as labels: `"0 cat, 1 dog"`."""
+    return ", ".join(f"{number} {name}" for number, name in enumerate(source.classes))
 
 
 def _described(value: Any) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from grain.command_line.describing import lines, size_of
-from grain.command_line.opening import add_paths, console, opened, with_unit
+from grain.command_line.describing import labels, lines, sizes_of_some
+from grain.command_line.opening import add_paths, at_least, console, opened, with_unit
 from grain.files import files_of, paths_below, paths_of
 from grain.sources.detection import format_of
-
-_SAMPLE = 100
 
 
 def add_to(commands: Any) -> None:
@@ -20,7 +18,9 @@ def add_to(commands: Any) -> None:
         description="Show the format, the number and the size of records, and the first ones.",
     )
     add_paths(parser)
-    parser.add_argument("--records", type=int, default=2, metavar="N", help="how many records to show (default: 2)")
+    parser.add_argument(
+        "--records", type=at_least(0), default=2, metavar="N", help="how many records to show (default: 2)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -46,9 +46,10 @@ def _show(output: Any, kind: str, paths: list[str], source: Any, count: int) -> 
     facts.add_row("[bold]files", escape(f"{len(files):,}: {files[0]}{' …' if len(files) > 1 else ''}"))
     facts.add_row("[bold]size", with_unit(sum(sizes)) + (f" ({_range(sizes)})" if len(sizes) > 1 else ""))
     facts.add_row("[bold]records", f"{len(source):,}")
-    sample = [size_of(source[index]) for index in range(0, len(source), max(1, len(source) // _SAMPLE))]
-    if sample:
-        facts.add_row("[bold]a record", _range(sample))
+    if len(source):
+        facts.add_row("[bold]a record", _range(sizes_of_some(source)))
+    if kind == "folder of images":
+        facts.add_row("[bold]labels", escape(labels(source)))
     output.print(facts)
     for index in range(min(count, len(source))):
         output.print(f"\n[bold]record {index}")

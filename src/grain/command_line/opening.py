@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from grain.files import paths_of
@@ -21,6 +21,17 @@ def add_paths(parser: argparse.ArgumentParser) -> None:
 def add_columns(parser: argparse.ArgumentParser) -> None:
     """The option --columns."""
     parser.add_argument("--columns", metavar="A,B", help="of tables: only these columns")
+
+
+def at_least(smallest: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number, and not less than `smallest`."""
+
+    def number(text: str) -> int:
+        if not text.lstrip("+-").isdecimal() or int(text) < smallest:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {smallest} on, got {text!r}")
+        return int(text)
+
+    return number
 
 
 def opened(paths: Sequence[str], columns: str | None = None) -> Any:
@@ -48,13 +59,13 @@ def console(**options: Any) -> Any:
 def with_unit(count: float) -> str:
     """A number of bytes, readably.
 
-    >>> with_unit(999), with_unit(12_345), with_unit(7e9)
-    ('999 B', '12.3 kB', '7.00 GB')
+    >>> with_unit(999), with_unit(12_345), with_unit(999_940), with_unit(7e9)
+    ('999 B', '12.3 kB', '1.00 MB', '7.00 GB')
     """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return (
-                f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}" if count >= 100 else f"{count:#.3g} {unit}"
-            )
+    if count < 999.5:
+        return f"{count:.0f} B"
+    for unit in ("kB", "MB", "GB"):
         count /= 1000
-    return f"{count:,.1f} TB"
+        if count < 999.5:  # what is more would be rounded up to four digits
+            return f"{count:#.3g}".rstrip(".") + f" {unit}"
+    return f"{count / 1000:,.1f} TB"

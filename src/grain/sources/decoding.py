@@ -14,13 +14,17 @@ IMAGES = ("bmp", "gif", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp
 
 
 def picture(data: bytes) -> Any:
-    """The pixels of a picture: an array of uint8, of the shape (height, width, 3)."""
+    """The pixels of a picture as they are stored: an array of uint8, of the shape (height, width, 3)."""
     try:
         from PIL import Image
     except ImportError as error:
         raise ImportError("Decoding pictures takes Pillow: pip install 'grain[images]'.") from error
     with Image.open(io.BytesIO(data)) as image:
-        return np.asarray(image.convert("RGB"))
+        if image.mode.startswith("I;16"):  # Pillow would make all that is not nearly black white
+            grey = (np.asarray(image) >> 8).astype(np.uint8)
+            return np.repeat(grey[..., None], 3, axis=2)
+        opaque = image.convert("RGBA") if image.mode == "P" else image  # or it warns of some palettes
+        return np.array(opaque.convert("RGB"))
 
 
 def _array(data: bytes) -> Any:

@@ -15,7 +15,7 @@ class ImageFolderDataSource:
     """Pictures with the number of the sub-folder they are in: dicts of an `image`, an array of uint8, and a `label`.
 
     Sub-folders are numbered in the order of their names, which are `classes`; pictures come in the order of their
-    paths. Without `decode`, an `image` is the bytes of its file.
+    paths, without hidden ones. Without `decode`, an `image` is the bytes of its file.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -29,8 +29,7 @@ class ImageFolderDataSource:
 
     def __init__(self, folder: PathLike, *, decode: bool = True) -> None:
         self._folder, self._decode = os.fsdecode(folder).rstrip("/"), decode
-        names = (name for name in paths_below(self._folder) if name.rpartition(".")[2].lower() in IMAGES)
-        self._names = sorted((name for name in names if "/" in name), key=lambda name: name.split("/"))
+        self._names = sorted(filter(_is_labelled_picture, paths_below(self._folder)), key=lambda name: name.split("/"))
         if not self._names:
             raise ValueError(
                 f"No pictures in sub-folders of {self._folder!r}: expected some of {', '.join(IMAGES)} in folders that "
@@ -67,3 +66,9 @@ class ImageFolderDataSource:
 
     def __repr__(self) -> str:
         return f"ImageFolderDataSource({self._folder!r}{'' if self._decode else ', decode=False'})"
+
+
+def _is_labelled_picture(name: str) -> bool:
+    """Whether a path is that of a picture in a sub-folder; notebooks and some systems leave hidden ones beside them."""
+    is_hidden = any(part.startswith(".") for part in name.split("/"))
+    return "/" in name and not is_hidden and name.rpartition(".")[2].lower() in IMAGES

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from grain.files import File, PathLike, cache_folder, is_remote, written_at_once
+from grain.files import File, PathLike, cache_folder, cache_name, is_remote, written_at_once
 
-_VERSION = 2
+_LAYOUT = 3
 _HEADER = 3
 """How many numbers come before those of the index: which version of the file it is of, its length and its width."""
 
@@ -32,7 +32,7 @@ def kept_index(file: File, kind: str, find: Callable[[], Any], folder: PathLike 
     if kept is not None:
         return kept
     found = np.asarray(find(), np.int64)
-    header = np.array([_number(file.stamp), found.size, 0 if found.ndim == 1 else found.shape[1]], np.int64)
+    header = np.array([_version(file), found.size, 0 if found.ndim == 1 else found.shape[1]], np.int64)
     try:
         # Of several processes that do this at once, each writes a file of its own, and the last one stays.
         with written_at_once(path) as partial, open(partial, "wb") as output:
@@ -50,8 +50,7 @@ def _place(file: File, kind: str, folder: PathLike | None) -> Path:
         where = Path(os.fsdecode(folder))
         where.mkdir(parents=True, exist_ok=True)
     path = file.path if is_remote(file.path) else os.path.abspath(file.path)
-    name = path.rpartition("/")[2]
-    return where / f"{name}-{hashlib.sha1(path.encode()).hexdigest()[:16]}.{kind}.npy"
+    return where / f"{cache_name(path)}.{kind}.npy"
 
 
 def _opened(path: Path, file: File) -> Any:
@@ -63,14 +62,17 @@ def _opened(path: Path, file: File) -> Any:
     if kept.dtype != np.int64 or kept.ndim != 1 or len(kept) < _HEADER:
         return None
     stamp, size, width = kept[:_HEADER].tolist()
-    if stamp != _number(file.stamp) or size != len(kept) - _HEADER:
+    if stamp != _version(file) or size != len(kept) - _HEADER:
         return None
     return kept[_HEADER:].reshape(-1, width) if width else kept[_HEADER:]
 
 
-def _number(stamp: str) -> int:
+def _version(file: File) -> int:
     """A number that stands for a version of a file, and of this layout."""
-    return int.from_bytes(hashlib.sha1(f"{_VERSION}\n{stamp}".encode()).digest()[:8], "little", signed=True)
+    # One that takes the place of another may be as large and have the same time, as in archives, which set it.
+    changed = "" if is_remote(file.path) else os.stat(file.path).st_ctime_ns
+    version = f"{_LAYOUT}\n{file.stamp}\n{changed}"
+    return int.from_bytes(hashlib.sha1(version.encode()).digest()[:8], "little", signed=True)
 
 
 def _warn(file: File, error: OSError) -> None:

@@ -54,7 +54,7 @@ class JsonLinesFormat(Spanned):
         except ValueError as error:
             shown = data.strip()
             raise ValueError(
-                f"Line {_line_number(path, offset)} of {path!r} is not valid JSON: {error}. It reads "
+                f"{_line(path, offset)} is not valid JSON: {error}. It reads "
                 f"{shown[:80]!r}{'...' if len(shown) > 80 else ''}."
             ) from None
 
@@ -72,12 +72,23 @@ def _line_starts(data: bytes) -> Any:
     return starts[is_filled].astype(np.int64)
 
 
-def _line_number(path: str, offset: int) -> int:
-    """The number of the line at `offset`, as editors count: from one, with blank lines."""
+_counted = ("", 0, 0)
+"""A file in which lines were counted, up to where, and how many: of many bad lines the next one is found from there."""
+
+
+def _line(path: str, offset: int) -> str:
+    """Which line it is that begins at `offset`: its number as editors count, from one, with blank lines."""
+    global _counted
     with Reading.of(path) as reading:
-        return 1 + sum(
-            reading.piece(start, min(start + _PIECE, offset)).count(b"\n") for start in range(0, offset, _PIECE)
-        )
+        if reading.is_compressed:  # to count would be to unpack all that comes before, for each bad line
+            return f"The line at byte {offset} of what {path!r} holds"
+        counted_path, start, lines = _counted
+        if counted_path != path or start > offset:
+            start, lines = 0, 0
+        for place in range(start, offset, _PIECE):
+            lines += reading.piece(place, min(place + _PIECE, offset)).count(b"\n")
+    _counted = path, offset, lines
+    return f"Line {lines + 1} of {path!r}"
 
 
 class JsonLinesDataSource(SequenceDataSource):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from grain.files import opened
@@ -13,6 +13,9 @@ _PIECE = 1 << 20
 _LARGEST_PIECE = 16 << 20
 """What is asked for at once, lest a damaged length take all memory."""
 _PACKED_PIECE = 1 << 16
+_SEARCHED_FIRST = 1 << 12
+_SEARCHED = 64 << 20
+"""How far records are looked for where one is damaged: at first, and at most."""
 _GZIP = b"\x1f\x8b\x08"
 _START = 12
 
@@ -20,6 +23,20 @@ _START = 12
 def is_gzip(start: bytes) -> bool:
     """Whether a file that begins with `start` was packed by gzip."""
     return start.startswith(_GZIP)
+
+
+def growing_pieces(piece: Callable[[int, int], bytes], offset: int) -> Iterator[bytes]:
+    """What comes from `offset` on: little, then more and more of it, to look for the next record after damage.
+
+    Nearly always that is close; to fetch far more for each one of many would take time that grows with their square.
+    """
+    size = _SEARCHED_FIRST
+    while True:
+        data = piece(offset, offset + size)
+        yield data
+        if len(data) < size or size >= _SEARCHED:
+            return
+        size *= 4
 
 
 class Reading:
@@ -96,11 +113,15 @@ class Reading:
             end += len(piece)
         self._held, self._first = b"".join(pieces), start
 
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
     def __enter__(self) -> Reading:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._file.close()
+        self.close()
 
 
 class _Unpacked:

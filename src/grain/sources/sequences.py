@@ -7,7 +7,6 @@ has a span too, and its error comes from `record`: so it is met where it lies, a
 from __future__ import annotations
 
 import functools
-import hashlib
 import operator
 import os
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import Any, Protocol, SupportsIndex
 import numpy as np
 
 from grain.fields import Fields, Frozen
-from grain.files import File, PathLike, Range, files_of, for_each, read_ranges
+from grain.files import File, PathLike, Range, described, files_of, for_each, read_ranges
 from grain.sources.indexing import kept_index
 from grain.sources.reading import Reading, is_gzip
 
@@ -131,17 +130,6 @@ class SequenceDataSource:
         return f"{type(self).__name__}({described([file.path for file in self._files])})"
 
 
-def described(paths: Sequence[str]) -> str:
-    """A text for some paths that is short, and another one for other paths.
-
-    >>> described(["a.jsonl"]), described(["a.jsonl", "b.jsonl"])
-    ("'a.jsonl'", '2 files, hash_of_paths=cedc1e46a18425c8bcb2676b2539ae2268fc0776')
-    """
-    if len(paths) == 1:
-        return repr(paths[0])
-    return f"{len(paths)} files, hash_of_paths={hashlib.sha1(chr(0).join(paths).encode()).hexdigest()}"
-
-
 def _index(file: File, format: Format, folder: str | None) -> Any:
     return kept_index(file, format.name.lower(), lambda: _offsets(file, format), folder)
 
@@ -159,7 +147,9 @@ def _offsets(file: File, format: Format) -> Any:
                 f"{file.path!r} is compressed, so its records cannot be read by index. Unpack it, or read it as a "
                 f"stream with {format.name}IterDataset."
             )
-        return np.minimum(format.offsets(reading), file.size)
+        offsets = np.minimum(format.offsets(reading), file.size)
+    file.check()  # or these would be the records of another version
+    return offsets
 
 
 class SequenceStream(Frozen):
@@ -170,10 +160,23 @@ class SequenceStream(Frozen):
 
     class State(Fields):
         reader_offset: int = 0
+        _reading: Any = None
+        """Left open where a record was bad: a compressed file would have to be unpacked again up to there."""
+
+        def __del__(self) -> None:
+            if self._reading is not None:
+                self._reading.close()
 
     def read(self, state: Any) -> Iterator[Any]:
-        with Reading.of(self.path, self.format.is_compressed) as reading:
+        reading, state._reading = state._reading or Reading.of(self.path, self.format.is_compressed), None
+        try:
             yield from records_from(reading, self.format, state)
+        except ValueError:
+            state._reading = reading
+            raise
+        finally:
+            if state._reading is None:
+                reading.close()
 
     def __str__(self) -> str:
         return repr(self.path)
@@ -184,7 +187,13 @@ def records_from(reading: Reading, format: Format, state: Any) -> Iterator[Any]:
     for start, stop in format.spans(reading, state.reader_offset):
         data = reading.piece(start, stop)
         state.reader_offset = start + len(data)
-        yield format.record(data, reading.path, start)
+        try:
+            record = format.record(data, reading.path, start)
+        except ValueError:
+            if reading.damage is None or state.reader_offset < reading.damage[0]:
+                raise
+            break  # it is cut off there, which is said below
+        yield record
     if reading.damage is not None and state.reader_offset <= reading.damage[0]:
         end, reason = reading.damage
         state.reader_offset = end + 1  # so that it is said once

@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Callable
 from typing import NamedTuple
 
+from grain.sources.reading import growing_pieces
+
 _BLOCK = 512
-_SEARCHED = 64 << 20
-"""How far the next member is looked for where a header is damaged."""
 _FIELDS = struct.Struct("100s24x12s20xs100x6s82x155s12x")
 """Name, size, type, magic, and the beginning of a long name."""
 _SPACES = 8 * ord(" ")
@@ -70,13 +70,14 @@ def member_at(piece: Callable[[int, int], bytes], offset: int) -> Member | None:
 
 def next_member(piece: Callable[[int, int], bytes], offset: int) -> int:
     """Where a member begins after the damage at `offset`, or how far was looked."""
-    data = piece(offset, offset + _SEARCHED)
-    found = data.find(b"ustar", _BLOCK)
-    while found >= 0:
-        place = found - 257
-        if place % _BLOCK == 0 and _is_sound(data[place : place + _BLOCK]):
-            return offset + place
-        found = data.find(b"ustar", found + 1)
+    data = b""
+    for data in growing_pieces(piece, offset):
+        found = data.find(b"ustar", _BLOCK)
+        while found >= 0:
+            place = found - 257
+            if place % _BLOCK == 0 and _is_sound(data[place : place + _BLOCK]):
+                return offset + place
+            found = data.find(b"ustar", found + 1)
     return offset + len(data)
 
 

@@ -6,16 +6,15 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from google_crc32c import value as crc32c
 
 from grain.files import PathLike
-from grain.sources.reading import Reading, is_gzip
+from grain.sources.reading import Reading, growing_pieces, is_gzip
 from grain.sources.sequences import SequenceDataSource, Spanned
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
-_SEARCHED = 64 << 20
-"""How far the next record is looked for where the length of one is damaged."""
 
 
 class TFRecordFormat(Spanned):
@@ -90,13 +89,22 @@ def _length(header: bytes) -> int | None:
 
 def _next_record(reading: Reading, offset: int) -> int:
     """Where the next record with a sound length begins, or how far was looked."""
-    data = reading.piece(offset, offset + _SEARCHED)
-    zeros = data.find(bytes(4), 5)  # lengths are less than 4 GB, so the upper half of one is zero
-    while zeros >= 0:
-        if _length(data[zeros - 4 : zeros + 8]) is not None:
-            return offset + zeros - 4
-        zeros = data.find(bytes(4), zeros + 1)
+    data = b""
+    for data in growing_pieces(reading.piece, offset):
+        for place in _possible_records(data):
+            if _length(data[place : place + 12]) is not None:
+                return offset + place
     return offset + len(data)
+
+
+def _possible_records(data: bytes) -> list[int]:
+    """Where records may begin, but for the first byte: lengths are less than 4 GB, so the upper half of one is zero.
+
+    Its checksum is not, and with that there are few such places even in large arrays of zeros.
+    """
+    is_zero = np.frombuffer(data, np.uint8) == 0
+    are_zero = is_zero[:-3] & is_zero[1:-2] & is_zero[2:-1] & is_zero[3:]
+    return (np.flatnonzero(are_zero[5:-4] & ~are_zero[9:]) + 1).tolist()
 
 
 class TFRecordDataSource(SequenceDataSource):

@@ -218,6 +218,24 @@ def test_resuming_reads_no_more_than_one_batch_again():
     assert source.read == [4, 5, 6, 7]
 
 
+def test_a_record_that_fails_takes_no_other_of_its_batch_with_it():
+    source = Counting([2, 3, 1, 1, 4, 2, 2, 9, 1])
+    source.failing = {1, 3, 5}
+    dataset = MapDataset.source(source).to_iter_dataset(INLINE).batch_by_cost(7, len, batch_fn=np.concatenate)
+    iterator = iter(dataset)
+    for index in (1, 3, 5):
+        with pytest.raises(OSError, match=f"record {index} is broken"):
+            next(iterator)
+    assert next(iterator).tolist() == [2, 2, 1, 4, 4, 4, 4]
+    resumed = iter(dataset)
+    resumed.set_state(iterator.get_state())
+    for each in (iterator, resumed):
+        assert next(each).tolist() == [2, 2]
+        with pytest.raises(ValueError, match="costs 9"):
+            next(each)
+        assert next(each).tolist() == [1]
+
+
 def test_wrong_costs():
     stream = stream_of([1])
     with pytest.raises(ValueError, match="max_cost must be positive, got 0"):

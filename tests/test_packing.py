@@ -7,7 +7,16 @@ import sys
 import numpy as np
 import pytest
 
-from grain import DataLoader, IndexSampler, IterDataset, MapDataset, ReadOptions, Record, RecordMetadata
+from grain import (
+    DataLoader,
+    IndexSampler,
+    IterDataset,
+    MapDataset,
+    MultiprocessingOptions,
+    ReadOptions,
+    Record,
+    RecordMetadata,
+)
 from grain.experimental import (
     BestFitPackIterDataset,
     FirstFitPackIterDataset,
@@ -298,6 +307,17 @@ def test_statistics_are_there_at_the_end_of_a_chain(pack, chain):
         list(iterator)
         statistics = iterator.packing_statistics
     assert (statistics.rows, statistics.sequences, dict(statistics.tokens)) == (3, 4, {"tokens": 17})
+
+
+def test_rows_of_worker_processes_count_with_the_element_that_they_are_in(pack):
+    dataset = pack(of_lengths(*[4, 6, 3, 4] * 8)).batch(2)
+    with iter(dataset.mp_prefetch(MultiprocessingOptions(num_workers=2))) as iterator:
+        statistics = iterator.packing_statistics
+        for batches in (1, 2, 3):
+            assert len(next(iterator)["tokens"]) == 2
+            assert statistics.rows == 2 * batches
+        rest = sum(len(batch["tokens"]) for batch in iterator)
+        assert (statistics.rows, statistics.sequences, statistics.tokens["tokens"]) == (6 + rest, 32, 8 * 17)
 
 
 def test_statistics_go_on_after_set_state_and_are_in_no_state(pack):

@@ -63,7 +63,7 @@ class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
 
     @property
     def packing_statistics(self) -> PackingStatistics:
-        """How full the rows are that the pipeline's packing operators have made in this process."""
+        """How full the rows are that the pipeline's packing operators have made."""
         return self._ctx.packing
 
     def _share_context(self, context: Context) -> None:

@@ -194,11 +194,14 @@ class ConcatThenSplit(IterNode):
     def _resume(self, state: Any, parent: Parent) -> None:
         """Go back to where the row was begun. What it had then is filled in again, without being handed out."""
         parent.restore(state.parent_state)
-        state._ready = deque()
         state._repeated_count = state.elements_from_buffer_after_checkpoint
         slices = state.remainder_slices
         if any(bounds != _UNCUT for bounds in slices.values()):
-            element = next(iter(parent), _END)
+            try:
+                element = next(iter(parent), _END)
+            except Exception:  # the document is passed over; after an interrupt it is read again
+                state._ready = deque()
+                raise
             if element is _END:
                 raise StateMismatchError(
                     f"The state does not fit {self}: the document that the next row begins with is missing. "
@@ -207,6 +210,7 @@ class ConcatThenSplit(IterNode):
             piece = Piece(*self._documents(element), copied(state.parent_state))
             piece.take([slices[f.name][0] if f.name in slices else 0 for f in self.format.features])
             state._remainder = piece
+        state._ready = deque()
         if state._repeated_count:
             state._buffer = Buffer(self)
 

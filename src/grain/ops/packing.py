@@ -256,7 +256,7 @@ def _pack(
     padding_struct: Any = None,
     max_sequences_per_bin: int | None = None,
 ) -> Packing:
-    if max_sequences_per_bin is not None and max_sequences_per_bin <= 0:
+    if max_sequences_per_bin is not None and integer("max_sequences_per_bin", max_sequences_per_bin) <= 0:
         raise ValueError(
             f"If specified, `max_sequences_per_bin` must be a positive integer, but got {max_sequences_per_bin}."
         )

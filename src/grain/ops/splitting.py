@@ -337,8 +337,19 @@ class SplittingOptions(TypedDict):
 
 def concat_and_split(parent: IterNode, **options: Unpack[SplittingOptions]) -> ConcatThenSplit:
     """The documents of `parent`, one after the other, in rows of `length_struct`."""
-    meta_features, bos_features = options.get("meta_features", ()), options.get("bos_features", ())
-    bos_token_id, bos_handling = options.get("bos_token_id"), options.get("bos_handling", BOSHandling.DO_NOTHING)
+    return _concat_and_split(parent, **options)
+
+
+def _concat_and_split(
+    parent: IterNode,
+    *,
+    length_struct: Mapping[str, int],
+    meta_features: Sequence[str] = (),
+    split_full_length_features: bool = True,
+    bos_handling: BOSHandling = BOSHandling.DO_NOTHING,
+    bos_features: Sequence[str] = (),
+    bos_token_id: int | None = None,
+) -> ConcatThenSplit:
     if bos_handling is BOSHandling.DO_NOTHING:
         if bos_token_id is not None or bos_features:
             raise ValueError(
@@ -352,14 +363,14 @@ def concat_and_split(parent: IterNode, **options: Unpack[SplittingOptions]) -> C
             f"bos_features and meta_features should not overlap. bos_features: {bos_features}, "
             f"meta_features: {meta_features}"
         )
-    lengths = {name: integer(f"The length of {name!r}", n) for name, n in options["length_struct"].items()}
+    lengths = {name: integer(f"The length of {name!r}", n) for name, n in length_struct.items()}
     if not lengths or min(lengths.values()) <= 0:
         raise ValueError(f"length_struct must have a positive length for each feature, but is {lengths}.")
     features = [Feature((name,), length, name in meta_features) for name, length in lengths.items()]
     return ConcatThenSplit(
         parent,
         RowFormat(lengths, features, (), is_sorted=False),
-        options.get("split_full_length_features", True),
+        split_full_length_features,
         frozenset(place for place, feature in enumerate(features) if feature.is_meta),
         tuple(place for place, feature in enumerate(features) if not feature.is_meta),
         tuple(place for place, name in enumerate(lengths) if name in bos_features),

@@ -340,6 +340,16 @@ def test_the_size_of_a_batch(kind):
     assert iterator.get_packed_batch_size_bytes() == 5 * 3 * (4 + 4 + 4)
 
 
+def test_tokens_that_a_row_cannot_hold_are_told_and_passed_over(pack):
+    documents = of_lengths(2, 1, 3)
+    documents[1] = {"tokens": np.array(["a"])}
+    iterator = iter(pack(documents))
+    with pytest.raises(ValueError, match="invalid literal for int") as caught:
+        next(iterator)
+    assert "PackIterDataset" in caught.value.__notes__[0]
+    assert [row["tokens"].tolist() for row in iterator] == [[1, 1, 3, 3, 3, 0, 0, 0]]
+
+
 # ---------------------------------------------------------------- PackAndBatchOperation
 
 

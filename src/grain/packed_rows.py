@@ -134,14 +134,16 @@ class Row:
 
 
 def as_document(value: Any, name: str, example: Any = None) -> Any:
-    """`value` as an array of tokens, which have the shape of those of `example`; a number by itself is one token."""
+    """`value` as an array of tokens, which have the shape and type of those of `example`; a number is one token."""
     document = np.atleast_1d(np.asarray(value))
-    if example is not None and document.shape[1:] != example.shape[1:]:
+    if example is None:
+        return document
+    if document.shape[1:] != example.shape[1:]:
         raise ValueError(
             f"The tokens of feature {name!r} have the shape {document.shape[1:]}, but those of a document before had "
             f"{example.shape[1:]}: documents may differ in the first axis only."
         )
-    return document
+    return document.astype(example.dtype, copy=False)
 
 
 Counts: TypeAlias = tuple[int, int, dict[str, int], dict[str, int]]

@@ -18,7 +18,7 @@ from grain.graph.node import IterNode, Parent
 from grain.packed_rows import Feature, Row, RowFormat, as_document
 from grain.trees import flatten_with_path
 
-_AXES = operator.attrgetter("ndim")
+_AXES_AND_TYPE = operator.attrgetter("ndim", "dtype")
 
 
 class Packing(IterNode):
@@ -203,10 +203,10 @@ class Batch:
 
 
 def _are_alike(column: Sequence[Any], example: Any) -> bool:
-    """Whether all are arrays that differ from `example` in the first axis only."""
+    """Whether all are arrays that differ from `example` in their length only."""
     return (
         set(map(type, column)) == {np.ndarray}
-        and set(map(_AXES, column)) == {example.ndim}
+        and set(map(_AXES_AND_TYPE, column)) == {(example.ndim, example.dtype)}
         and (example.ndim == 1 or {document.shape[1:] for document in column} == {example.shape[1:]})
     )
 

@@ -110,6 +110,49 @@ def test_an_interrupt_loses_and_repeats_nothing(pipeline, is_resumed):
         assert found + list(map(plain, iterator)) == elements
 
 
+class InterruptedDocument(dict):
+    """A document of which one look into it is interrupted."""
+
+    def __init__(self, *args, looks):
+        super().__init__(*args)
+        self.looks = looks
+
+    def _look(self):
+        self.looks -= 1
+        if not self.looks:
+            raise KeyboardInterrupt
+
+    def __getitem__(self, name):
+        self._look()
+        return super().__getitem__(name)
+
+    def __len__(self):
+        self._look()
+        return super().__len__()
+
+
+@pytest.mark.parametrize("looks", [1, 2, 3])
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        lambda documents: documents.concat_and_split(length_struct={"tokens": 3, "name": 4}, meta_features=["name"]),
+        lambda documents: documents.pack_first_fit(
+            length_struct={"tokens": 4}, num_packing_bins=3, meta_features=["name"], shuffle_bins=False
+        ),
+    ],
+    ids=["concat_and_split", "pack_first_fit"],
+)
+def test_an_interrupt_in_the_middle_of_packing_loses_and_repeats_nothing(pipeline, looks):
+    documents = [{"tokens": np.full(1 + number % 4, number + 1), "name": np.array([number])} for number in range(9)]
+    expected = list(map(plain, pipeline(MapDataset.source(documents).to_iter_dataset(INLINE))))
+    documents[4] = InterruptedDocument(documents[4], looks=looks)
+    iterator, found = iter(pipeline(MapDataset.source(documents).to_iter_dataset(INLINE))), []
+    for _ in range(2):
+        with contextlib.suppress(KeyboardInterrupt):
+            found.extend(map(plain, iterator))
+    assert found == expected
+
+
 def test_rebatch_refuses_what_is_no_batch_and_goes_on():
     batches = MapDataset.range(6).batch(2).to_iter_dataset().map(lambda batch: None if batch[0] == 2 else batch)
     iterator = iter(batches.rebatch(2))

@@ -79,7 +79,13 @@ class Packing(IterNode):
     def _pack(self, state: Any, parent: Parent) -> bool:
         """Fill a batch; False where there are no documents left."""
         batch = state._filling
-        batch.fill(parent)
+        try:
+            batch.fill(parent)
+        except Exception:
+            raise
+        except BaseException:  # an interrupt: the documents are read again, because one may be half-way into its row
+            state._filling = None
+            raise
         if not batch.rows:
             return False
         if state.next_row >= len(batch.rows):

@@ -220,8 +220,15 @@ class ConcatThenSplit(IterNode):
             if state._buffer is None:
                 self._checkpoint(state, parent)
                 state._buffer = Buffer(self)
-            self._read(state, parent)
-            rows, repeated = state._buffer.rows(), state._repeated_count
+            try:
+                self._read(state, parent)
+                rows, repeated = state._buffer.rows(), state._repeated_count
+            except Exception:
+                raise
+            except BaseException:  # an interrupt: the documents are read again, because one may be in no row
+                state._ready = state._buffer = state._remainder = None
+                state._has_ended = False
+                raise
             state._buffer, state._repeated_count = None, 0
             if repeated > len(rows):
                 raise StateMismatchError(

@@ -15,21 +15,16 @@ from grain.padding import Padding
 from grain.stacking import stacked
 
 
-class Filling:
+class Filling(Fields):
     """A batch that is being filled."""
 
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self.costliest = self.total = 0.0
-        self.place: Any = None
-        """Where the parent was after the first element."""
-        self.passed = 0
-        """How many elements were read after that one, with those that failed."""
-
-    def add(self, element: Any, cost: float) -> None:
-        """Put in an element."""
-        self.values.append(element)
-        self.costliest, self.total = max(self.costliest, cost), self.total + cost
+    place: Any
+    """Where the parent was after the first element."""
+    values: list[Any]
+    costliest: float
+    total: float
+    failed: int = 0
+    """How many elements since then could not be read."""
 
 
 class CostBatch(IterNode):
@@ -98,52 +93,49 @@ class CostBatch(IterNode):
 
     def _collected(self, state: Any, parent: Parent) -> list[Any]:
         """The elements of the next batch; none at the end."""
-        filling = state._filling = state._filling or Filling()
-        elements = iter(parent)
-        while (following := self._following(state, parent, elements)) is not None:
-            element, cost = following
-            if not filling.values:
-                filling.place = parent.save()
-            elif not self._has_room(filling, cost):
-                break
-            else:
-                filling.passed += 1
-            filling.add(element, cost)
-        state._first, state._filling = following, None
-        state.parent, state.passed = (parent.save(), 0) if following is None else (filling.place, filling.passed)
-        return filling.values
-
-    def _following(self, state: Any, parent: Parent, elements: Iterator[Any]) -> tuple[Any, float] | None:
-        """The next element and its cost; None at the end."""
-        filling = state._filling
-        following: tuple[Any, float] | None = state._first
-        state._first = None
+        priced = self._priced(parent, iter(parent))
+        filling = state._filling = state._filling or self._begun(state, parent, priced)
+        if filling is None:
+            return []
+        values: list[Any] = filling.values
         try:
-            if following is None:
-                following = self._priced(parent, elements)
-            if following is not None and not filling.values:
-                self._check_cost(following[1], parent)
+            for element, cost in priced:
+                costliest, total = max(filling.costliest, cost), filling.total + cost
+                if not (costliest * (len(values) + 1) if self.is_padded else total) <= self.max_cost:
+                    state._first = element, cost
+                    break
+                values.append(element)
+                filling.costliest, filling.total = costliest, total
         except Exception:
-            if filling.values:
-                filling.passed += 1
-            else:
-                state.parent, state.passed = parent.save(), 0
+            filling.failed += 1
             raise
-        return following
+        state.parent, state.passed = filling.place, len(values) - 1 + filling.failed
+        if state._first is None:
+            state.parent, state.passed = parent.save(), 0
+        state._filling = None
+        return values
 
-    def _has_room(self, filling: Filling, cost: float) -> bool:
-        if self.is_padded:
-            return max(filling.costliest, cost) * (len(filling.values) + 1) <= self.max_cost
-        return filling.total + cost <= self.max_cost
+    def _begun(self, state: Any, parent: Parent, priced: Iterator[tuple[Any, float]]) -> Filling | None:
+        """A batch with its first element; None at the end."""
+        first, state._first = state._first, None
+        try:
+            first = first or next(priced, None)
+            if first is not None:
+                self._check_cost(first[1], parent)
+        except Exception:
+            state.parent, state.passed = parent.save(), 0
+            raise
+        return None if first is None else Filling(parent.save(), [first[0]], first[1], first[1])
 
-    def _priced(self, parent: Parent, elements: Iterator[Any]) -> tuple[Any, float] | None:
+    def _priced(self, parent: Parent, elements: Iterator[Any]) -> Iterator[tuple[Any, float]]:
+        """Elements with their costs."""
         for element in elements:
             try:
-                return element, self.cost_fn(element)
+                cost = self.cost_fn(element)
             except Exception as error:
                 self._add_place(error, parent)
                 raise
-        return None
+            yield element, cost
 
     def _check_cost(self, cost: Any, parent: Parent) -> None:
         if not cost <= self.max_cost:

@@ -238,10 +238,9 @@ def in_buckets(
         buckets[chosen].append(number)
         if len(buckets[chosen]) == sizes[chosen]:
             hand_out(buckets[chosen], True)
-        else:
-            oldest = min((bucket for bucket in buckets if bucket), key=lambda bucket: bucket[0])
-            if number + 1 - oldest[0] > max_wait:
-                hand_out(oldest, False)
+        for bucket in buckets:
+            if bucket and number + 1 - bucket[0] > max_wait:
+                hand_out(bucket, False)
     for bucket in buckets:
         hand_out(bucket, False)
     return batches

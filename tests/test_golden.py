@@ -1,12 +1,12 @@
 """Answers recorded from Grain 0.2.18, replayed: lengths, elements, states, and restoring the states that Grain wrote.
 
 golden/specs.jsonl holds random pipelines, each with how many elements to take and where to save; golden/answers.jsonl
-what Grain answered, or the type of its error, but for DataLoaders whose shards are not equally long, of which Grain
-loses the remainder or fails; concatenate-then-split was restored from states as Grain gave them, because after a way
-through JSON it loses a document. golden/packing.jsonl holds documents, options and Grain's answers for all kinds of
-packing. golden/table.jsonl holds its answers for the rows of pipelines.py, but those that it lacks (slicing by a
-sequence of indices, packing by methods) or does wrong (a repeated interleave saves stale flags, one of datasets with
-gaps fails).
+what Grain answered, or the type of its error. Left out are pipelines of which Grain loses a part or fails: DataLoaders
+whose shards are not equally long, and two that batch values of mixed types into shared memory. Where it loses a
+document after a restore (`loses_a_document`) its answer is kept, and is not ours. golden/packing.jsonl holds documents,
+options and Grain's answers for all kinds of packing. golden/table.jsonl holds its answers for the rows of pipelines.py,
+but those that it lacks (slicing by a sequence of indices, packing by methods) or does wrong (a repeated interleave
+saves stale flags, one of datasets with gaps fails).
 """
 
 from __future__ import annotations
@@ -71,13 +71,28 @@ def test_elements_and_states(spec, answer):
     assert states == answer["states"]
 
 
+def loses_a_document(spec, state):
+    """Whether Grain goes wrong when it restores `state`: where no document is cut, it says so with the pair (-1, -1).
+
+    From JSON that comes back as a list, which Grain does not recognise: it takes the next document for a cut one, and
+    passes over it.
+    """
+    return spec["tree"][0] == "cts" and state["remainder_slices"] == {"tokens": [-1, -1]}
+
+
 @cases(lambda answer: answer.get("states"))
 def test_states_that_grain_wrote_are_restored(spec, answer):
     for position, state in answer["states"].items():
         iterator = iter(build(spec["tree"]))
         iterator.set_state(as_state(state))
         assert plain(iterator.get_state()) == state
-        assert taken(iterator, 6) == answer["again"][position], f"restored after {position} elements"
+        found, again = taken(iterator, 6), answer["again"][position]
+        uninterrupted = answer["out"][int(position) :][:6]
+        if loses_a_document(spec, state):
+            assert again[: len(uninterrupted)] != uninterrupted, "Grain's defect is to be seen in its answer"
+            assert found[: len(uninterrupted)] == uninterrupted
+        else:
+            assert found == again, f"restored after {position} elements"
 
 
 @cases(lambda answer: "error" in answer)

@@ -85,6 +85,31 @@ def test_resuming_reads_no_more_than_can_wait():
     assert 200 < max(replayed) <= 332  # the rare ones do wait for long
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_element_waits_no_longer_though_each_other_one_fills_a_bucket(fails):
+    source = Counting([9] + [1] * 99)
+    source.failing = {2, 3, 4} if fails else set()
+    iterator = iter(MapDataset.source(source).to_iter_dataset(INLINE).bucket_by_length([1, 9], [1, 2], max_wait=5))
+    elements = []
+    while [9] not in elements:
+        try:
+            elements.append(lengths_in(next(iterator)))
+        except OSError:
+            assert fails
+    assert max(source.read) == 5
+
+
+def test_records_that_fail_need_not_be_read_again():
+    source = Counting([1] * 200)
+    source.failing = set(range(1, 200))
+    iterator = iter(MapDataset.source(source).to_iter_dataset(INLINE).bucket_by_length([1], [1]))
+    next(iterator)
+    for _ in range(150):
+        with pytest.raises(OSError, match="is broken"):
+            next(iterator)
+    assert iterator.get_state()["read"] <= 32
+
+
 def test_an_element_that_fits_no_bucket_is_passed_over():
     iterator = iter(stream_of([1, 9, 2, 3]).bucket_by_length([4], [3]))
     with pytest.raises(ValueError, match="length 9 is longer than the last boundary, 4: crop it") as caught:
@@ -191,6 +216,24 @@ def test_resuming_reads_no_more_than_one_batch_again():
     source.failing = {4}  # handed out
     assert next(iterator).tolist() == [2, 2, 4, 4, 4, 4]
     assert source.read == [4, 5, 6, 7]
+
+
+def test_a_record_that_fails_takes_no_other_of_its_batch_with_it():
+    source = Counting([2, 3, 1, 1, 4, 2, 2, 9, 1])
+    source.failing = {1, 3, 5}
+    dataset = MapDataset.source(source).to_iter_dataset(INLINE).batch_by_cost(7, len, batch_fn=np.concatenate)
+    iterator = iter(dataset)
+    for index in (1, 3, 5):
+        with pytest.raises(OSError, match=f"record {index} is broken"):
+            next(iterator)
+    assert next(iterator).tolist() == [2, 2, 1, 4, 4, 4, 4]
+    resumed = iter(dataset)
+    resumed.set_state(iterator.get_state())
+    for each in (iterator, resumed):
+        assert next(each).tolist() == [2, 2]
+        with pytest.raises(ValueError, match="costs 9"):
+            next(each)
+        assert next(each).tolist() == [1]
 
 
 def test_wrong_costs():

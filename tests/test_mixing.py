@@ -86,7 +86,7 @@ def test_what_cannot_be_mixed():
         IterDataset.mix(streams([1]), stop="last")
     with pytest.raises(ValueError, match='"first", "longest" or "renormalize", got \'last\''):
         MapDataset.mix(parts([1]), stop="last")
-    with pytest.raises(ValueError, match=r"until all datasets have ended, but .* are not finite"):
+    with pytest.raises(ValueError, match=r"at index 1 \(RepeatMapDataset\(num_epochs=None\)\) have no end"):
         MapDataset.mix([MapDataset.range(3), MapDataset.range(3).repeat()], stop="longest")
 
 
@@ -185,3 +185,37 @@ def test_counts_of_other_mixtures_are_refused(counts):
     with pytest.raises(ValueError, match="The state does not fit MixedIterDataset"):
         iterator.set_state({**state, "counts": counts})
     assert iterator.get_state() == state
+
+
+@pytest.mark.parametrize(
+    "mix", [lambda *args: MapDataset.mix(parts([3, 2]), *args), lambda *args: IterDataset.mix(streams([3, 2]), *args)]
+)
+@pytest.mark.parametrize(
+    ("weights", "error", "message"),
+    [
+        ([], AssertionError, "one weight for each dataset, got 0 weights for 2 datasets"),
+        ([1, 0], ValueError, "non-zero"),
+        ([1, -1], ValueError, r"must be positive and finite. Got \[1, -1\]"),
+        ([1, float("nan")], ValueError, "must be positive and finite"),
+        ([1, float("inf")], ValueError, "must be positive and finite"),
+    ],
+)
+def test_weights_that_make_no_sense(mix, weights, error, message):
+    with pytest.raises(error, match=message):
+        mix(weights)
+
+
+@pytest.mark.parametrize("number", [np.int32(2), np.array(2), 2, np.float32(2)])
+def test_costs_of_any_kind_of_number_are_kept_in_the_state(number):
+    iterator = iter(IterDataset.mix(streams([2, 2]), cost_fn=lambda element: number))
+    list(iterator)
+    assert [count["cost"] for count in json.loads(json.dumps(iterator.get_state()))["counts"]] == [4, 4]
+
+
+def test_a_cost_that_is_no_number():
+    iterator = iter(IterDataset.mix(streams([2, 2]), cost_fn=str))
+    with pytest.raises(
+        TypeError, match=r"A cost must be a number, because the state keeps the sum, got '\(0, 0\)'"
+    ) as caught:
+        next(iterator)
+    assert "with cost_fn str" in caught.value.__notes__[0]

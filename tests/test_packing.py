@@ -7,7 +7,16 @@ import sys
 import numpy as np
 import pytest
 
-from grain import DataLoader, IndexSampler, IterDataset, MapDataset, ReadOptions, Record, RecordMetadata
+from grain import (
+    DataLoader,
+    IndexSampler,
+    IterDataset,
+    MapDataset,
+    MultiprocessingOptions,
+    ReadOptions,
+    Record,
+    RecordMetadata,
+)
 from grain.experimental import (
     BestFitPackIterDataset,
     FirstFitPackIterDataset,
@@ -308,6 +317,17 @@ def test_statistics_are_there_at_the_end_of_a_chain(pack, chain):
     assert (statistics.rows, statistics.sequences, dict(statistics.tokens)) == (3, 4, {"tokens": 17})
 
 
+def test_rows_of_worker_processes_count_with_the_element_that_they_are_in(pack):
+    dataset = pack(of_lengths(*[4, 6, 3, 4] * 8)).batch(2)
+    with iter(dataset.mp_prefetch(MultiprocessingOptions(num_workers=2))) as iterator:
+        statistics = iterator.packing_statistics
+        for batches in (1, 2, 3):
+            assert len(next(iterator)["tokens"]) == 2
+            assert statistics.rows == 2 * batches
+        rest = sum(len(batch["tokens"]) for batch in iterator)
+        assert (statistics.rows, statistics.sequences, statistics.tokens["tokens"]) == (6 + rest, 32, 8 * 17)
+
+
 def test_statistics_go_on_after_set_state_and_are_in_no_state(pack):
     iterator = iter(pack(of_lengths(4, 6, 3, 4)))
     start = iterator.get_state()
@@ -326,6 +346,16 @@ def test_the_size_of_a_batch(kind):
         iterator.get_packed_batch_size_bytes()
     next(iterator)
     assert iterator.get_packed_batch_size_bytes() == 5 * 3 * (4 + 4 + 4)
+
+
+def test_tokens_that_a_row_cannot_hold_are_told_and_passed_over(pack):
+    documents = of_lengths(2, 1, 3)
+    documents[1] = {"tokens": np.array(["a"])}
+    iterator = iter(pack(documents))
+    with pytest.raises(ValueError, match="invalid literal for int") as caught:
+        next(iterator)
+    assert "PackIterDataset" in caught.value.__notes__[0]
+    assert [row["tokens"].tolist() for row in iterator] == [[1, 1, 3, 3, 3, 0, 0, 0]]
 
 
 # ---------------------------------------------------------------- PackAndBatchOperation

@@ -71,6 +71,7 @@ REFUSED = {
     ),
     "fraction in integers": (Padding(value=0.5), [SHORT], "padding value 0.5 does not fit arrays of int16"),
     "no number in integers": (Padding(value={"ids": np.nan}), RECORDS, "padding value nan does not fit .* at 'ids'"),
+    "several numbers": (Padding(value=[1, 2]), [SHORT], r"must be one number, or a dict of them by key, got \[1, 2\]"),
     "number in text": (Padding(), [np.array(["a"])], "padding value 0 does not fit arrays of <U1"),
     "other axes": (Padding(), [np.ones((1, 2)), np.ones((1, 3))], r"shapes differ .*\[\(1, 2\), \(1, 3\)\]"),
     "other number of axes": (Padding(), [np.ones(1), np.ones((1, 3))], "shapes differ in another way"),

@@ -204,6 +204,12 @@ def test_options_that_make_no_sense(options, message):
         ConcatThenSplitIterDataset(stream, **{"length_struct": {"tokens": 4}, **options})
 
 
+@pytest.mark.parametrize("options", [{"length_struct": {"tokens": 4}, "bos_feature": ["tokens"]}, {}])
+def test_options_that_are_unknown_or_missing(options):
+    with pytest.raises(TypeError, match=r"bos_feature|length_struct"):
+        MapDataset.source(of_lengths(1)).to_iter_dataset().concat_and_split(**options)
+
+
 @pytest.mark.parametrize(
     ("element", "message"),
     [

@@ -63,7 +63,7 @@ class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
 
     @property
     def packing_statistics(self) -> PackingStatistics:
-        """How full the rows are that the pipeline's packing operators have made in this process."""
+        """How full the rows are that the pipeline's packing operators have made."""
         return self._ctx.packing
 
     def _share_context(self, context: Context) -> None:
@@ -220,10 +220,16 @@ def get_next_index(iterator: DatasetIterator[Any]) -> int:
     return iterator._get_next_index()
 
 
+def set_next_index(iterator: DatasetIterator[Any], index: int) -> None:
+    """Go to an element by its number, where the pipeline can."""
+    iterator._set_next_index(index)
+
+
 def get_mixture_counts(iterator: DatasetIterator[Any]) -> list[Any]:
     """What mixtures that count have taken of each of their datasets up to the last element; one entry for each mixture.
 
-    Where a pipeline runs in several workers, each of them has mixtures of its own.
+    Where a pipeline runs in several workers, each of them has mixtures of its own. Before operators such as packing,
+    which read elements again when they are resumed, counts are those of the place from which they do so.
 
     >>> import grain
     >>> streams = {"a": grain.MapDataset.source(["to", "be", "or"]), "b": grain.MapDataset.source(["not", "that"])}
@@ -235,8 +241,3 @@ def get_mixture_counts(iterator: DatasetIterator[Any]) -> list[Any]:
     {'elements': 2, 'cost': 4, 'ended': False}
     """
     return mixture_counts(iterator.get_state())
-
-
-def set_next_index(iterator: DatasetIterator[Any], index: int) -> None:
-    """Go to an element by its number, where the pipeline can."""
-    iterator._set_next_index(index)

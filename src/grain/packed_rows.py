@@ -8,7 +8,7 @@ import operator
 from _thread import allocate_lock
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -143,10 +143,15 @@ def as_document(value: Any, name: str, example: Any = None) -> Any:
     return document.astype(example.dtype, copy=False)
 
 
+Counts: TypeAlias = tuple[int, int, dict[str, int], dict[str, int]]
+"""Rows, sequences, and for each feature tokens and capacity."""
+
+
 class PackingStatistics:
     """How full packed rows are: what all packing operators of one iterator have handed out since it was made.
 
-    It is no part of the saved state, and goes on counting after `set_state`. Worker processes count for themselves.
+    It is no part of the saved state, and goes on counting after `set_state`. Rows that worker processes have packed
+    count when the element that they are in has arrived.
 
     >>> import grain
     >>> documents = grain.MapDataset.source([{"tokens": list(range(n))} for n in (3, 4, 2)])
@@ -160,9 +165,7 @@ class PackingStatistics:
     """
 
     def __init__(self) -> None:
-        self.rows = self.sequences = 0
-        self.tokens: Counter[str] = Counter()
-        self.capacity: Counter[str] = Counter()
+        self._clear()
         self._lock = allocate_lock()  # operators of one pipeline may run in several threads
 
     @property
@@ -178,6 +181,30 @@ class PackingStatistics:
             for place, name, length in format.counted:
                 self.tokens[name] += row.tokens[place]
                 self.capacity[name] += length
+
+    def _clear(self) -> None:
+        self.rows = self.sequences = 0
+        self.tokens: Counter[str] = Counter()
+        self.capacity: Counter[str] = Counter()
+
+    def moved(self) -> Counts | None:
+        """What has been counted, to be added in another process; here it begins anew. None where there is nothing."""
+        if not self.rows:
+            return None
+        with self._lock:
+            counts = self.rows, self.sequences, dict(self.tokens), dict(self.capacity)
+            self._clear()
+        return counts
+
+    def add(self, counts: Counts | None) -> None:
+        """Take note of what was moved here."""
+        if counts is not None:
+            rows, sequences, tokens, capacity = counts
+            with self._lock:
+                self.rows += rows
+                self.sequences += sequences
+                self.tokens.update(tokens)
+                self.capacity.update(capacity)
 
     def __repr__(self) -> str:
         efficiency = {name: round(part, 3) for name, part in self.efficiency.items()}

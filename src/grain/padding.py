@@ -137,6 +137,10 @@ class Padding(Frozen):
     def _filler(self, dtype: np.dtype[Any], key: Any) -> Any:
         """The value to fill in, where arrays of `dtype` can hold it."""
         value = self.value.get(key, 0) if isinstance(self.value, dict) else self.value
+        if np.ndim(value):
+            raise ValueError(
+                f"The padding value{_at(key)} must be one number, or a dict of them by key, got {value!r}."
+            )
         with np.errstate(invalid="ignore"):
             filler = np.asarray(value).astype(dtype)
         if filler != value and (value == value or filler == filler):  # not a number is not equal to itself

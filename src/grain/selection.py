@@ -21,8 +21,8 @@ def integer_weights(weights: Sequence[float]) -> tuple[int, ...]:
     """Weights as integers, the smallest being 100; finer differences are lost, on purpose: order depends on them."""
     if any(weight == 0 for weight in weights):
         raise ValueError(f"Must specify all non-zero proportions for mixing. Got {list(weights)}.")
-    if any(weight < 0 for weight in weights):
-        raise ValueError(f"Proportions for mixing must be positive. Got {list(weights)}.")
+    if not all(0 < weight < math.inf for weight in weights):
+        raise ValueError(f"Proportions for mixing must be positive and finite. Got {list(weights)}.")
     scale = 100 / min(weights)
     return tuple(int(weight * scale) for weight in weights)
 

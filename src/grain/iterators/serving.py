@@ -127,6 +127,7 @@ class _Run:
         self._room, self._has_ended = job.window, False
         self._min_shm_size = stream.context.dataset_options.min_shm_size
         self._elements: Iterator[Any] = iter(stream)
+        self._packing = stream.context.packing
 
     def until_stopped(self) -> None:
         """Send elements while there is room for them; listen in between."""
@@ -147,15 +148,15 @@ class _Run:
             element = next(self._elements)
         except StopIteration:
             self._has_ended = True
-            self._delivery.end()
+            self._delivery.end(self._packing.moved())
             return
         except Exception as error:
             self._elements = iter(self._stream)
-            self._delivery.error(self._stream.save(), error)
+            self._delivery.error(self._stream.save(), self._packing.moved(), error)
             return
-        state = self._stream.save()
+        state, counted = self._stream.save(), self._packing.moved()
         try:
-            self._delivery.element(state, element, self._min_shm_size)
+            self._delivery.element(state, counted, element, self._min_shm_size)
         except Exception as error:
             if self._delivery.channel.broken or isinstance(error, BrokenPipeError | ConnectionResetError):
                 raise
@@ -163,7 +164,7 @@ class _Run:
                 f"An element of type {type(element).__qualname__} could not leave worker {self._job.worker_index}, a "
                 "process: it must be picklable. Convert it in the pipeline, or use `num_workers=0`."
             )
-            self._delivery.error(state, error)
+            self._delivery.error(state, counted, error)
 
 
 def _prefix_logs(prefix: str) -> None:

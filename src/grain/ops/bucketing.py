@@ -39,6 +39,7 @@ class Waiting:
         """Remember where the parent is, if it is time."""
         if self.count == self.start + _STRIDE * len(self.places):
             self.places.append(parent.save())
+            self._forget_places()
 
     def put(self, bucket: int, number: int, element: Any) -> None:
         """Let an element wait in a bucket."""
@@ -55,10 +56,14 @@ class Waiting:
         elements = [element for _, element in self.buckets[bucket]]
         self.buckets[bucket] = []
         self.oldest = min((bucket[0][0] for bucket in self.buckets if bucket), default=math.inf)
+        self._forget_places()
+        return elements
+
+    def _forget_places(self) -> None:
+        """Leave out those from which nothing is to be read again."""
         passed = min(int(min(self.oldest, self.count) - self.start) // _STRIDE, len(self.places) - 1)
         self.start += passed * _STRIDE
         del self.places[:passed]
-        return elements
 
     def offsets(self) -> list[int]:
         """The places of all that wait, counted from `start`."""
@@ -121,15 +126,18 @@ class Bucket(IterNode):
             waiting = state._waiting = Waiting(len(self.batch_sizes))
             parent.restore(state.parent)
         self._read_again(state, waiting, parent)
-        while (element := self._next(state, waiting, parent)) is not _END:
-            bucket = self._put(waiting, element, waiting.count - 1, parent)
-            if len(waiting.buckets[bucket]) == self.batch_sizes[bucket]:
-                yield self._joined(bucket, waiting.take(bucket))
-            elif waiting.count - waiting.oldest > self.max_wait:
+        while True:
+            # Before each element, also the first after a restore: the order must not depend on where it was saved.
+            while waiting.count - waiting.oldest > self.max_wait:
                 bucket = waiting.bucket_of_oldest()
                 rest = waiting.take(bucket)
                 if not self.drop_remainder:
                     yield self._joined(bucket, rest)
+            if (element := self._next(state, waiting, parent)) is _END:
+                break
+            bucket = self._put(waiting, element, waiting.count - 1, parent)
+            if len(waiting.buckets[bucket]) == self.batch_sizes[bucket]:
+                yield self._joined(bucket, waiting.take(bucket))
         if not self.drop_remainder:
             for bucket in range(len(waiting.buckets)):
                 if waiting.buckets[bucket]:

@@ -15,11 +15,23 @@ from grain.padding import Padding
 from grain.stacking import stacked
 
 
+class Filling(Fields):
+    """A batch that is being filled."""
+
+    place: Any
+    """Where the parent was after the first element."""
+    values: list[Any]
+    costliest: float
+    total: float
+    failed: int = 0
+    """How many elements since then could not be read."""
+
+
 class CostBatch(IterNode):
     """As many consecutive elements as cost no more than `max_cost` together.
 
     A batch is complete when one more element has been read, with which the next one begins. To go on, at most the
-    elements of one batch are read again.
+    elements of one batch are read again. An element that fails is passed over; those of its batch before it are kept.
     """
 
     parent: Any
@@ -34,37 +46,30 @@ class CostBatch(IterNode):
         parent: Any
         """Where the parent was after the first element of the batch that was handed out last."""
         passed: int = 0
-        """How many elements of that batch came after it."""
-        _first: Any = None
+        """How many elements were read for that batch after it."""
+        _to_pass: int | None = None
+        """How many of these are still to be read again; None: all of them, and the parent is elsewhere."""
+        _filling: Filling | None = None
+        _first: tuple[Any, float] | None = None
         """The element with which the next batch begins, and its cost, where it has been read."""
-        _read_again: int | None = None
-        """How many of those that came after it have been read again; None: the parent is elsewhere."""
 
     @property
     def parents(self) -> tuple[Any]:
         return (self.parent,)
 
     def fresh(self, *parents: Parent) -> Any:
-        return self.State(parents[0].save(), _read_again=0)
+        return self.State(parents[0].save(), _to_pass=0)
 
     def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        if state._read_again is None:
-            parent.restore(state.parent)
-            state._read_again = 0
-        while state._first is None and state._read_again < state.passed:
-            state._read_again += 1
-            with contextlib.suppress(Exception):  # it has been handed out: whether it fails now does not matter
-                next(iter(parent), None)
-        elements = iter(parent)
         join = self.batch_fn or stacked
         while True:
             try:
-                values = self._collected(state, parent, elements)
+                self._read_again(state, parent)
+                values = self._collected(state, parent)
             except Exception:
-                state.parent, state.passed, state._first = parent.save(), 0, None
                 raise
             except BaseException:  # an interrupt: what has been collected is read again
-                state._first = state._read_again = None
+                state._to_pass = state._filling = state._first = None
                 raise
             if not values:
                 return
@@ -76,37 +81,61 @@ class CostBatch(IterNode):
                 raise
             yield batch
 
-    def _collected(self, state: Any, parent: Parent, elements: Iterator[Any]) -> list[Any]:
+    def _read_again(self, state: Any, parent: Parent) -> None:
+        """Go to where the next batch begins."""
+        if state._to_pass is None:
+            parent.restore(state.parent)
+            state._to_pass = state.passed
+        while state._to_pass:
+            with contextlib.suppress(Exception):  # it has been handed out: whether it fails now does not matter
+                next(iter(parent), None)
+            state._to_pass -= 1
+
+    def _collected(self, state: Any, parent: Parent) -> list[Any]:
         """The elements of the next batch; none at the end."""
-        following = state._first or self._priced(parent, elements)
-        if following is None:
+        priced = self._priced(parent, iter(parent))
+        filling = state._filling = state._filling or self._begun(state, parent, priced)
+        if filling is None:
             return []
-        element, cost = following
-        self._check_cost(cost, parent)
-        place, values, costliest, total = parent.save(), [element], cost, cost
-        while (following := self._priced(parent, elements)) is not None:
-            element, cost = following
-            costliest, total = max(costliest, cost), total + cost
-            together = costliest * (len(values) + 1) if self.is_padded else total
-            if not together <= self.max_cost:
-                break
-            values.append(element)
-        if following is None:
+        values: list[Any] = filling.values
+        try:
+            for element, cost in priced:
+                costliest, total = max(filling.costliest, cost), filling.total + cost
+                if not (costliest * (len(values) + 1) if self.is_padded else total) <= self.max_cost:
+                    state._first = element, cost
+                    break
+                values.append(element)
+                filling.costliest, filling.total = costliest, total
+        except Exception:
+            filling.failed += 1
+            raise
+        state.parent, state.passed = filling.place, len(values) - 1 + filling.failed
+        if state._first is None:
             state.parent, state.passed = parent.save(), 0
-        else:
-            state.parent, state.passed = place, len(values) - 1
-        state._first = following
+        state._filling = None
         return values
 
-    def _priced(self, parent: Parent, elements: Iterator[Any]) -> tuple[Any, Any] | None:
-        """The next element and its cost; None at the end."""
+    def _begun(self, state: Any, parent: Parent, priced: Iterator[tuple[Any, float]]) -> Filling | None:
+        """A batch with its first element; None at the end."""
+        first, state._first = state._first, None
+        try:
+            first = first or next(priced, None)
+            if first is not None:
+                self._check_cost(first[1], parent)
+        except Exception:
+            state.parent, state.passed = parent.save(), 0
+            raise
+        return None if first is None else Filling(parent.save(), [first[0]], first[1], first[1])
+
+    def _priced(self, parent: Parent, elements: Iterator[Any]) -> Iterator[tuple[Any, float]]:
+        """Elements with their costs."""
         for element in elements:
             try:
-                return element, self.cost_fn(element)
+                cost = self.cost_fn(element)
             except Exception as error:
                 self._add_place(error, parent)
                 raise
-        return None
+            yield element, cost
 
     def _check_cost(self, cost: Any, parent: Parent) -> None:
         if not cost <= self.max_cost:

@@ -68,8 +68,7 @@ def mix(parents: Sequence[MapNode], weights: Sequence[float] | None, stop: Stop)
     """A mixture that ends where `stop` says."""
     if not parents:
         raise ValueError("Cannot mix no datasets: `datasets` is empty.")
-    integers = (1,) * len(parents) if weights is None else integer_weights(weights)
-    check_weight_count(len(parents), len(integers))
+    integers = weights_of(len(parents), weights)
     empty = [f"{i} ({parent})" for i, parent in enumerate(parents) if not parent.length]
     if empty:
         raise ValueError(
@@ -83,8 +82,12 @@ def mix(parents: Sequence[MapNode], weights: Sequence[float] | None, stop: Stop)
         length = min(int(min(p.length / (w / total) for p, w in zip(parents, integers, strict=True))), sys.maxsize)
         return Mix(tuple(parents), integers, length)
     lengths = [parent.length for parent in parents]
-    if max(lengths) == sys.maxsize:
-        raise ValueError(f"A mixture with {stop=} goes on until all datasets have ended, but {parents} are not finite.")
+    endless = [f"{i} ({parent})" for i, parent in enumerate(parents) if parent.length == sys.maxsize]
+    if endless:
+        raise ValueError(
+            f"A mixture with {stop=} goes on until all datasets have ended, but dataset(s) at index "
+            f"{', '.join(endless)} have no end."
+        )
     if stop == "renormalize":
         return MixOfAll(tuple(parents), Renormalized(integers, lengths))
     return Mix(tuple(parents), integers, proportions(integers).smallest_count(lengths))
@@ -96,10 +99,15 @@ def check_stop(stop: Stop) -> None:
         raise ValueError(f'stop must be "first", "longest" or "renormalize", got {stop!r}.')
 
 
-def check_weight_count(datasets: int, weights: int) -> None:
-    """Refuse weights that are not one for each dataset."""
-    if datasets != weights:
-        raise AssertionError(f"mix needs one weight for each dataset, got {weights} weights for {datasets} datasets.")
+def weights_of(datasets: int, weights: Sequence[float] | None) -> tuple[int, ...]:
+    """One weight, as an integer, for each of so many datasets."""
+    if weights is None:
+        return (1,) * datasets
+    if len(weights) != datasets:
+        raise AssertionError(
+            f"mix needs one weight for each dataset, got {len(weights)} weights for {datasets} datasets."
+        )
+    return integer_weights(weights)
 
 
 class Concatenate(Combining):

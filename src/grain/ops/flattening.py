@@ -111,7 +111,13 @@ class IterFlatMap(Transforming, IterNode):
                 state.next_index_in_buffer += 1
                 yield items[state.next_index_in_buffer - 1]
             state.parent = parent.save()
-            items = self._expanded(state, parent, elements)
+            try:
+                items = self._expanded(state, parent, elements)
+            except Exception:
+                raise
+            except BaseException:  # an interrupt: the element is read again
+                state._items, state.next_index_in_buffer = None, 0
+                raise
             if items is None:
                 return
             state._items, state.next_index_in_buffer = items, 0

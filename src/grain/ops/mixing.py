@@ -11,9 +11,9 @@ from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields
 from grain.graph.naming import transform_name
 from grain.graph.node import ABSENT, IterNode, Parent, copied, required, saved_fields
-from grain.ops.combining import Stop, check_stop, check_weight_count
+from grain.ops.combining import Stop, check_stop, weights_of
 from grain.ops.merging import Merging
-from grain.selection import Proportions, integer_weights, proportions
+from grain.selection import Proportions, proportions
 
 _LARGEST_BLOCK = 4096
 _END = object()
@@ -164,10 +164,13 @@ class CountedMix(Mixing):
         if self.cost_fn is not None:
             try:
                 cost = self.cost_fn(element)
+                cost = cost.item() if isinstance(cost, np.generic | np.ndarray) else cost
+                if not isinstance(cost, int | float):
+                    raise TypeError(f"A cost must be a number, because the state keeps the sum, got {cost!r}.")
             except Exception as error:
                 add_place(error, f"{self} with cost_fn {transform_name(self.cost_fn)}", None)
                 raise
-            count["cost"] += cost.item() if isinstance(cost, np.generic) else cost
+            count["cost"] += cost
         count["elements"] += 1
 
     def _key(self, component: int) -> Any:
@@ -219,8 +222,7 @@ def iter_mix(
         raise ValueError("`weights` is a mapping but `datasets` is not: pass both as mappings or both as sequences.")
     if not parents:
         raise ValueError("Cannot mix no datasets: `datasets` is empty.")
-    integers = integer_weights([1] * len(parents) if weights is None else weights)
-    check_weight_count(len(parents), len(integers))
+    integers = weights_of(len(parents), [1] * len(parents) if weights is None else weights)
     check_stop(stop)
     if stop == "first" and not is_counted and cost_fn is None:
         return IterMix(tuple(parents), integers, keys)

@@ -77,7 +77,13 @@ class Packing(IterNode):
     def _pack(self, state: Any, parent: Parent) -> bool:
         """Fill a batch; False where there are no documents left."""
         batch = state._filling
-        batch.fill(parent)
+        try:
+            batch.fill(parent)
+        except Exception:
+            raise
+        except BaseException:  # an interrupt: the documents are read again, because one may be half-way into its row
+            state._filling = None
+            raise
         if not batch.rows:
             return False
         if state.next_row >= len(batch.rows):
@@ -209,7 +215,7 @@ class Batch:
 
 
 def _are_alike(column: Sequence[Any], example: Any) -> bool:
-    """Whether all are arrays that differ from `example` in the first axis only."""
+    """Whether all are arrays that differ from `example` in their length only."""
     return (
         set(map(type, column)) == {np.ndarray}
         and set(map(_TYPE_AND_AXES, column)) == {_TYPE_AND_AXES(example)}
@@ -262,7 +268,7 @@ def _pack(
     padding_struct: Any = None,
     max_sequences_per_bin: int | None = None,
 ) -> Packing:
-    if max_sequences_per_bin is not None and max_sequences_per_bin <= 0:
+    if max_sequences_per_bin is not None and integer("max_sequences_per_bin", max_sequences_per_bin) <= 0:
         raise ValueError(
             f"If specified, `max_sequences_per_bin` must be a positive integer, but got {max_sequences_per_bin}."
         )

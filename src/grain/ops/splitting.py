@@ -5,8 +5,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence, Set
-from itertools import accumulate
-from typing import Any, NamedTuple, NotRequired, Required, TypedDict, Unpack
+from typing import Any, NotRequired, Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from grain.arithmetic import integer
 from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields
 from grain.graph.node import IterNode, Parent, copied
+from grain.ops.pieces import Buffer, Piece
 from grain.packed_rows import Feature, Row, RowFormat, as_document
 from grain.trees import spec_like
 
@@ -28,95 +28,6 @@ class BOSHandling(enum.Enum):
 
     DO_NOTHING = enum.auto()
     REPLACE_FIRST_TOKEN_WITH_BOS = enum.auto()
-
-
-class Piece(NamedTuple):
-    """What is left of a document.
-
-    Features that are `whole` are never cut: they are in each row that has a part of the document.
-    """
-
-    documents: Sequence[Any]
-    starts: Sequence[int]
-    """Where each feature goes on."""
-    whole: Set[int]
-    origin: Any
-    """Where the parent was before the document."""
-
-
-class Buffer:
-    """The documents of the row that is being filled, and of full rows that have overtaken it."""
-
-    def __init__(self, node: ConcatThenSplit) -> None:
-        self._node, self._features = node, node.format.features
-        self.columns: list[list[Any]] = [[] for _ in self._features]
-        """For each feature, what the row has of the documents."""
-        self.rooms = [feature.length for feature in self._features]
-        self._passed: list[Sequence[Any]] = []
-        self.has_axes = False
-        """Whether a document has tokens that are more than numbers."""
-        self.limited_by: Feature | None = None
-
-    def rows(self) -> list[Row]:
-        """The row, and those that have overtaken it."""
-        rows = [self._joined(self.columns)] if self.columns[0] else []
-        for documents in self._passed:
-            rows.append(self._joined([[document] for document in documents]))
-        return rows
-
-    def _joined(self, columns: Sequence[Sequence[Any]]) -> Row:
-        row = self._node.format.row(columns, [column[0] for column in columns])
-        for place in self._node.bos_features:
-            lengths = list(map(len, columns[place]))
-            starts = [start for start, length in zip(accumulate([0, *lengths]), lengths, strict=False) if length]
-            row.element[self._features[place].name][starts] = self._node.bos_token_id
-        return row
-
-    def pass_by(self, documents: Sequence[Any]) -> None:
-        """A row of its own for a document."""
-        self._passed.append(documents)
-
-    def add(self, piece: Piece) -> Piece | None:
-        """Put in as much of `piece` as there is room for; what is left of it."""
-        parts, ends = [], []
-        has_part = has_rest = False
-        for place, (document, start, room) in enumerate(zip(piece.documents, piece.starts, self.rooms, strict=True)):
-            self.check_shape(place, document)
-            length = len(document)
-            if place in piece.whole:
-                start = 0
-                if length > room:
-                    self.limited_by = self._features[place]
-                    return piece
-            end = min(length, start + room)
-            has_part = has_part or (end > start and place not in self._node.meta_features)
-            has_rest = has_rest or end < length
-            parts.append(document[start:end])
-            ends.append(end)
-        if has_rest and not has_part:
-            return piece
-        for place, part in enumerate(parts):
-            self.columns[place].append(part)
-            self.rooms[place] -= len(part)
-        return Piece(piece.documents, ends, piece.whole, piece.origin) if has_rest else None
-
-    def add_single(self, piece: Piece) -> Piece | None:
-        """The same for documents with one feature that is no meta feature: there is little to think of."""
-        document, start, room = piece.documents[0], piece.starts[0], self.rooms[0]
-        self.check_shape(0, document)
-        end = min(len(document), start + room)
-        if end == start < len(document):
-            return piece
-        self.columns[0].append(document[start:end])
-        self.rooms[0] = room - end + start
-        return Piece(piece.documents, (end,), piece.whole, piece.origin) if end < len(document) else None
-
-    def check_shape(self, place: int, document: Any) -> None:
-        """See that tokens have the shape of those that are there."""
-        if document.ndim > 1 or self.has_axes:
-            self.has_axes = True
-            if self.columns[place]:
-                as_document(document, self._features[place].name, self.columns[place][0])
 
 
 class ConcatThenSplit(IterNode):
@@ -183,11 +94,14 @@ class ConcatThenSplit(IterNode):
     def _resume(self, state: Any, parent: Parent) -> None:
         """Go back to where the row was begun. What it had then is filled in again, without being handed out."""
         parent.restore(state.parent_state)
-        state._ready = deque()
         state._repeated_count = state.elements_from_buffer_after_checkpoint
         slices = state.remainder_slices
         if any(bounds != _UNCUT for bounds in slices.values()):
-            element = next(iter(parent), _END)
+            try:
+                element = next(iter(parent), _END)
+            except Exception:  # the document is passed over; after an interrupt it is read again
+                state._ready = deque()
+                raise
             if element is _END:
                 raise StateMismatchError(
                     f"The state does not fit {self}: the document that the next row begins with is missing. "
@@ -196,6 +110,7 @@ class ConcatThenSplit(IterNode):
             documents, whole = self._documents(element)
             starts = [slices[name][0] if name in slices else 0 for name in self.format.names]
             state._remainder = Piece(documents, starts, whole, copied(state.parent_state))
+        state._ready = deque()
         if state._repeated_count:
             state._buffer = Buffer(self)
 
@@ -205,8 +120,15 @@ class ConcatThenSplit(IterNode):
             if state._buffer is None:
                 self._checkpoint(state, parent)
                 state._buffer = Buffer(self)
-            (self._read_single if self.is_single else self._read)(state, parent)
-            rows, repeated = state._buffer.rows(), state._repeated_count
+            try:
+                (self._read_single if self.is_single else self._read)(state, parent)
+                rows, repeated = state._buffer.rows(), state._repeated_count
+            except Exception:
+                raise
+            except BaseException:  # an interrupt: the documents are read again, because one may be in no row
+                state._ready = state._buffer = state._remainder = None
+                state._has_ended = False
+                raise
             state._buffer, state._repeated_count = None, 0
             if repeated > len(rows):
                 raise StateMismatchError(
@@ -351,8 +273,19 @@ class SplittingOptions(TypedDict):
 
 def concat_and_split(parent: IterNode, **options: Unpack[SplittingOptions]) -> ConcatThenSplit:
     """The documents of `parent`, one after the other, in rows of `length_struct`."""
-    meta_features, bos_features = options.get("meta_features", ()), options.get("bos_features", ())
-    bos_token_id, bos_handling = options.get("bos_token_id"), options.get("bos_handling", BOSHandling.DO_NOTHING)
+    return _concat_and_split(parent, **options)
+
+
+def _concat_and_split(
+    parent: IterNode,
+    *,
+    length_struct: Mapping[str, int],
+    meta_features: Sequence[str] = (),
+    split_full_length_features: bool = True,
+    bos_handling: BOSHandling = BOSHandling.DO_NOTHING,
+    bos_features: Sequence[str] = (),
+    bos_token_id: int | None = None,
+) -> ConcatThenSplit:
     if bos_handling is BOSHandling.DO_NOTHING:
         if bos_token_id is not None or bos_features:
             raise ValueError(
@@ -366,17 +299,17 @@ def concat_and_split(parent: IterNode, **options: Unpack[SplittingOptions]) -> C
             f"bos_features and meta_features should not overlap. bos_features: {bos_features}, "
             f"meta_features: {meta_features}"
         )
-    lengths = {name: integer(f"The length of {name!r}", n) for name, n in options["length_struct"].items()}
+    lengths = {name: integer(f"The length of {name!r}", n) for name, n in length_struct.items()}
     if not lengths or min(lengths.values()) <= 0:
         raise ValueError(f"length_struct must have a positive length for each feature, but is {lengths}.")
     features = [Feature((name,), length, name in meta_features) for name, length in lengths.items()]
     return ConcatThenSplit(
         parent,
         RowFormat(lengths, features, (), is_sorted=False),
-        options.get("split_full_length_features", True),
+        split_full_length_features,
         frozenset(place for place, feature in enumerate(features) if feature.is_meta),
         tuple(place for place, feature in enumerate(features) if not feature.is_meta),
         tuple(place for place, name in enumerate(lengths) if name in bos_features),
         bos_token_id,
-        len(features) == 1 and not features[0].is_meta and options.get("split_full_length_features", True),
+        len(features) == 1 and not features[0].is_meta and split_full_length_features,
     )

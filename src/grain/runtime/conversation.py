@@ -6,6 +6,7 @@ one, the END, the job has FAILED before there were elements, it has STOPPED, its
 1. A worker sends at most `window` elements more than were taken. It listens between any two elements.
 2. An ERROR stands for an element: the worker goes on after it. After END and FAILED it waits.
 3. After STOP comes STOPPED, and then the worker is as good as new.
+4. An ELEMENT, an ERROR and the END come with what has been counted since the one before, or None.
 """
 
 from __future__ import annotations
@@ -66,14 +67,14 @@ class Delivery:
         self.channel, self.shelf = channel, Shelf()
         self._known: set[int] = set()
 
-    def element(self, state: Any, element: Any, min_shm_size: int) -> None:
+    def element(self, state: Any, counted: Any, element: Any, min_shm_size: int) -> None:
         """Send an element, with the state after it."""
         body, buffers = packed(element)
         large = [buffer for buffer in buffers if buffer.nbytes >= min_shm_size]
         shared = dict(zip(map(id, large), self._shared(large), strict=False))
         places: list[Part | int] = [shared.get(id(buffer), buffer.nbytes) for buffer in buffers]
         carried = [body, *(buffer for buffer in buffers if id(buffer) not in shared)]
-        self.channel.send(Say.ELEMENT, _with_padding([pickled((state, [len(body), *places])), *carried]))
+        self.channel.send(Say.ELEMENT, _with_padding([pickled((state, counted, [len(body), *places])), *carried]))
 
     def _shared(self, buffers: list[Any]) -> list[Part]:
         """Where in shared memory the consumer finds `buffers`; nowhere if that is not worth it, or not possible."""
@@ -88,17 +89,17 @@ class Delivery:
             self.channel.send(Say.SLAB, [pickle.dumps((number, self._known))], self.shelf.file(number))
         return parts
 
-    def error(self, state: Any, error: BaseException) -> None:
+    def error(self, state: Any, counted: Any, error: BaseException) -> None:
         """Send an error in the place of an element, with the state after it."""
-        self.channel.send(Say.ERROR, _with_padding([pickled((state, [])), packed_error(error)]))
+        self.channel.send(Say.ERROR, _with_padding([pickled((state, counted, [])), packed_error(error)]))
 
     def failure(self, error: BaseException) -> None:
         """Say why there are no elements."""
-        self.channel.send(Say.FAILED, _with_padding([pickled((None, [])), packed_error(error)]))
+        self.channel.send(Say.FAILED, _with_padding([pickled((None, None, [])), packed_error(error)]))
 
-    def end(self) -> None:
+    def end(self, counted: Any) -> None:
         """Say that there are no more elements."""
-        self.channel.send(Say.END, _with_padding([pickled((None, []))]))
+        self.channel.send(Say.END, _with_padding([pickled((None, counted, []))]))
 
 
 def _with_padding(parts: Sequence[Any]) -> list[Any]:
@@ -115,6 +116,7 @@ class Reply(Fields):
 
     kind: Say
     state: Any
+    counted: Any
     places: list[Any]
     rest: memoryview
 
@@ -135,5 +137,5 @@ def reply_of(kind: int, body: memoryview) -> Reply:
     """What a worker has sent."""
     start = aligned(1)
     size = int.from_bytes(body[:start], "little")
-    state, places = pickle.loads(body[start : start + size])
-    return Reply(Say(kind), state, places, body[start + aligned(size) :])
+    state, counted, places = pickle.loads(body[start : start + size])
+    return Reply(Say(kind), state, counted, places, body[start + aligned(size) :])

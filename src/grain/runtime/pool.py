@@ -62,7 +62,7 @@ class Worker:
             if message is None:
                 return None
             if message.kind == Say.STOPPED:
-                return Reply(Say.STOPPED, None, [], message.body)
+                return Reply(Say.STOPPED, None, None, [], message.body)
             if message.kind not in (Say.SLAB, Say.REPORT):
                 self.has_replied = True
                 return reply_of(message.kind, message.body)

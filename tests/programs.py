@@ -104,7 +104,7 @@ def in_use():
     names = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):
-            names.update(re.findall(rf"{SHARED_MEMORY}/(\S+)", maps.read_text()))
+            names.update(re.findall(rf"{SHARED_MEMORY}/(\S+)", maps.read_text(errors="replace")))
     return names
 
 

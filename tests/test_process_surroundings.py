@@ -147,7 +147,8 @@ def test_working_directory_that_is_gone(tmp_path, monkeypatch):
     assert list(stream(abs).mp_prefetch(workers(2))) == list(range(8))
 
 
-def test_what_workers_print_is_not_lost(tmp_path):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_workers_print_comes_in_whole_lines(tmp_path, unbuffered):
     running = program(
         """
         import grain
@@ -155,7 +156,7 @@ def test_what_workers_print_is_not_lost(tmp_path):
         list(dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
         """,
         folder=tmp_path,
-        PYTHONUNBUFFERED="",
+        PYTHONUNBUFFERED=unbuffered,
     )
     _, output, errors = running.finish()
     assert errors == ""

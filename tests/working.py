@@ -36,7 +36,7 @@ def wait_for(condition):
 def is_shared(array):
     """Whether the bytes of `array` are in nameless shared memory."""
     address = array.__array_interface__["data"][0]
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
         first, last = (int(bound, 16) for bound in line.split()[0].split("-"))
         if first <= address < last:
             return "memfd:grain" in line
@@ -45,4 +45,4 @@ def is_shared(array):
 
 def shared_maps():
     """How many pieces of shared memory this process sees."""
-    return Path("/proc/self/maps").read_text().count("memfd:grain")
+    return Path("/proc/self/maps").read_text(errors="replace").count("memfd:grain")

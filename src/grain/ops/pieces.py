@@ -44,7 +44,7 @@ class Buffer:
         return rows
 
     def _joined(self, columns: Sequence[Sequence[Any]]) -> Row:
-        row = self._node.format.row(columns, [column[0] for column in columns])
+        row: Row = self._node.format.row(columns, [column[0] for column in columns])
         for place in self._node.bos_features:
             lengths = list(map(len, columns[place]))
             starts = [start for start, length in zip(accumulate([0, *lengths]), lengths, strict=False) if length]

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from grain.arithmetic import IndexArray
+from grain.errors import add_place
 from grain.sources.random_access import ColumnarDataSource
 from grain.stacking import Allocate, stacked
 
@@ -56,6 +57,17 @@ class Batches(Items):
                 f"{len(records)}: it must return one for each index, in their order."
             )
         return records
+
+    def before_failure(self, indices: list[int]) -> tuple[list[Any], Exception | None]:
+        """The records before the one because of which `many` fails, and its error; nothing if none fails by itself."""
+        found: list[Any] = []
+        for index in indices:
+            try:
+                found.append(self.source[index])
+            except Exception as error:
+                add_place(error, self.name, index)
+                return found, error
+        return [], None
 
 
 class Rows(Items):

@@ -70,7 +70,8 @@ def _prepare() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):  # it may be closed, or something else
-            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+            # Line by line even where output is not to be buffered: or lines of several workers would be mixed up.
+            stream.reconfigure(line_buffering=True, write_through=False)  # type: ignore[union-attr]
 
 
 class _Server:

@@ -220,7 +220,7 @@ class _ReadOrigin:
                 try:
                     found = records.many(wanted)
                 except Exception as error:
-                    found, failure = _one_at_a_time(records.source, wanted)
+                    found, failure = records.before_failure(wanted)
                     yield from found
                     if failure is not None:
                         raise failure from None
@@ -228,18 +228,6 @@ class _ReadOrigin:
                     error.add_note(f"Raised in {type(records.source).__name__}.__getitems__ for the records {wanted}.")
                     raise
                 yield from found
-
-
-def _one_at_a_time(source: Any, indices: list[int]) -> tuple[list[Any], Exception | None]:
-    """The records before the one because of which reading all together has failed; none where it cannot be found."""
-    found: list[Any] = []
-    for index in indices:
-        try:
-            found.append(source[index])
-        except Exception as error:
-            add_place(error, f"{type(source).__name__}.__getitem__", index)
-            return found, error
-    return [], None
 
 
 class _GatherOrigin:

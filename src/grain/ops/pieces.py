@@ -81,14 +81,19 @@ class Buffer:
 
     def add_single(self, piece: Piece) -> Piece | None:
         """The same for documents with one feature that is no meta feature: there is little to think of."""
-        document, start, room = piece.documents[0], piece.starts[0], self.rooms[0]
-        self.check_shape(0, document)
-        end = min(len(document), start + room)
-        if end == start < len(document):
-            return piece
-        self.columns[0].append(document[start:end])
-        self.rooms[0] = room - end + start
-        return Piece(piece.documents, (end,), piece.whole, piece.origin) if end < len(document) else None
+        documents, (start,), whole, origin = piece
+        document, room = documents[0], self.rooms[0]
+        if document.ndim > 1 or self.has_axes:
+            self.check_shape(0, document)
+        length = len(document)
+        if length - start <= room:
+            self.columns[0].append(document[start:])
+            self.rooms[0] = room - length + start
+            return None
+        if room:
+            self.columns[0].append(document[start : start + room])
+            self.rooms[0] = 0
+        return Piece(documents, (start + room,), whole, origin)
 
     def check_shape(self, place: int, document: Any) -> None:
         """See that tokens have the shape of those that are there."""

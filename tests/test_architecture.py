@@ -23,7 +23,7 @@ LAYERS = [
     "dataset checking",
     "iter_dataset",
     "map_dataset",
-    "loader_states elastic tuning file_datasets tfrecord_iterator writing",
+    "loader_states elastic tuning file_datasets packing_datasets tfrecord_iterator writing",
     "data_loader",
     "experimental multiprocessing",
     "__init__",
@@ -41,9 +41,15 @@ def module_name(path):
 MODULES = {module_name(path): path for path in PACKAGE.rglob("*.py")}
 
 
+def is_for_type_checkers(statement):
+    return isinstance(statement, ast.If) and getattr(statement.test, "id", None) == "TYPE_CHECKING"
+
+
 def imported_modules(path):
-    """The modules of the package that `path` imports, wherever in it."""
-    for statement in ast.walk(ast.parse(path.read_text())):
+    """The modules of the package that `path` imports, wherever in it, when it is run."""
+    tree = ast.parse(path.read_text())
+    tree.body = [statement for statement in tree.body if not is_for_type_checkers(statement)]
+    for statement in ast.walk(tree):
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names if alias.name.startswith("grain."))
         elif isinstance(statement, ast.ImportFrom) and (statement.module or "").split(".")[0] == "grain":

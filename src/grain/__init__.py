@@ -78,6 +78,6 @@ for module in (
 ):
     __all__ += module.__all__
     complete(module, getattr(module, "FOUND_LATER", {}))
-FOUND_LATER = {**checkpoint.FOUND_LATER, **sources.FOUND_LATER}
+FOUND_LATER = {**checkpoint.FOUND_LATER, **experimental.FOUND_LATER, **sources.FOUND_LATER}
 complete(sys.modules[__name__], FOUND_LATER)
 del module

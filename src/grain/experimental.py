@@ -6,24 +6,16 @@ What has a method on the datasets is the same under both names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from grain.checking import assert_equal_output_after_checkpoint
 from grain.dataset import apply_transformations, get_element_spec
 from grain.elastic import ElasticIterator
-from grain.file_datasets import (
-    GeneratorIterDataset,
-    JsonLinesIterDataset,
-    ParquetIterDataset,
-    TFRecordIterDataset,
-    WebDatasetIterDataset,
-)
 from grain.graph.node import Context, WorkerContext
 from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
 from grain.iter_dataset import NodeIterDataset
 from grain.iterator import (
     DatasetIterator,
-    NodeIterator,
     StreamIterator,
     get_mixture_counts,
     get_next_index,
@@ -41,51 +33,39 @@ from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.merging import iter_zip
 from grain.ops.ordering import window_shuffle
-from grain.ops.packing import PackingOptions, pack_best_fit, pack_first_fit
-from grain.ops.packing_batches import PackAndBatchOperation
 from grain.ops.placing import device_put as device_put_node
 from grain.ops.sharding import prefetch_in_threads
-from grain.ops.splitting import BOSHandling, SplittingOptions, concat_and_split
 from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions, ExecutionTrackingMode
 from grain.packed_rows import PackingStatistics
 from grain.padding import batch_and_pad
 from grain.permutation import index_shuffle
+from grain.public_names import found_in
 from grain.rng import RngPool
 from grain.transforms import FlatMap as FlatMapTransform
 from grain.transforms import MapWithIndex as MapWithIndexTransform
 from grain.tuning import PerformanceConfig, pick_performance_config
 
 __all__ = [
-    "BOSHandling",
-    "BestFitPackIterDataset",
     "CacheIterDataset",
-    "ConcatThenSplitIterDataset",
     "DatasetOptions",
     "ElasticIterator",
     "ExecutionTrackingMode",
-    "FirstFitPackIterDataset",
     "FlatMapIterDataset",
     "FlatMapMapDataset",
     "FlatMapTransform",
-    "GeneratorIterDataset",
     "InterleaveIterDataset",
-    "JsonLinesIterDataset",
     "LimitIterDataset",
     "MapWithIndexTransform",
-    "PackAndBatchOperation",
     "PackingStatistics",
-    "ParquetIterDataset",
     "PerformanceConfig",
     "RebatchIterDataset",
     "RepeatIterDataset",
     "RngPool",
     "ShapeDtypeStruct",
     "ShapeDtypeStructProtocol",
-    "TFRecordIterDataset",
     "ThreadPrefetchDatasetIterator",
     "ThreadPrefetchIterDataset",
-    "WebDatasetIterDataset",
     "WindowShuffleIterDataset",
     "WindowShuffleMapDataset",
     "WithOptionsIterDataset",
@@ -103,6 +83,44 @@ __all__ = [
     "pick_performance_config",
     "set_next_index",
 ]
+# What not every program needs, and `import grain` alone need not wait for.
+FOUND_LATER = found_in(
+    {
+        "grain.file_datasets": [
+            "GeneratorIterDataset",
+            "JsonLinesIterDataset",
+            "ParquetIterDataset",
+            "TFRecordIterDataset",
+            "WebDatasetIterDataset",
+        ],
+        "grain.packing_datasets": [
+            "BOSHandling",
+            "BestFitPackIterDataset",
+            "ConcatThenSplitIterDataset",
+            "FirstFitPackIterDataset",
+            "PackAndBatchOperation",
+        ],
+    }
+)
+if TYPE_CHECKING:
+    from grain.file_datasets import (
+        GeneratorIterDataset,
+        JsonLinesIterDataset,
+        ParquetIterDataset,
+        TFRecordIterDataset,
+        WebDatasetIterDataset,
+    )
+    from grain.packing_datasets import (
+        BestFitPackIterDataset,
+        BOSHandling,
+        ConcatThenSplitIterDataset,
+        FirstFitPackIterDataset,
+        PackAndBatchOperation,
+    )
+
+    __all__ += ["GeneratorIterDataset", "JsonLinesIterDataset", "ParquetIterDataset", "TFRecordIterDataset"]
+    __all__ += ["BOSHandling", "BestFitPackIterDataset", "ConcatThenSplitIterDataset", "FirstFitPackIterDataset"]
+    __all__ += ["PackAndBatchOperation", "WebDatasetIterDataset"]
 
 
 class WithOptionsIterDataset(NodeIterDataset[Any]):
@@ -152,40 +170,6 @@ class FlatMapIterDataset(NodeIterDataset[Any]):
 
     def __init__(self, parent: Any, transform: Any) -> None:
         super().__init__(flat_map_node(iter_node_of(parent), transform))  # type: ignore[arg-type]
-
-
-class _PackIterDataset(NodeIterDataset[Any]):
-    def __iter__(self) -> PackDatasetIterator:
-        return PackDatasetIterator(self._node)
-
-
-class FirstFitPackIterDataset(_PackIterDataset):
-    """`parent.pack_first_fit(...)`."""
-
-    def __init__(self, parent: Any, **options: Unpack[PackingOptions]) -> None:
-        super().__init__(pack_first_fit(iter_node_of(parent), **options))
-
-
-class BestFitPackIterDataset(_PackIterDataset):
-    """`parent.pack_best_fit(...)`."""
-
-    def __init__(self, parent: Any, **options: Unpack[PackingOptions]) -> None:
-        super().__init__(pack_best_fit(iter_node_of(parent), **options))
-
-
-class PackDatasetIterator(NodeIterator[Any]):
-    """An iterator over packed rows."""
-
-    def get_packed_batch_size_bytes(self) -> int:
-        """The size of all rows that are filled at a time; known from the first element on."""
-        return self._stream.operator.batch_bytes(self._stream.state)  # type: ignore[no-any-return]
-
-
-class ConcatThenSplitIterDataset(NodeIterDataset[Any]):
-    """`parent.concat_and_split(...)`."""
-
-    def __init__(self, parent: Any, **options: Unpack[SplittingOptions]) -> None:
-        super().__init__(concat_and_split(iter_node_of(parent), **options))
 
 
 class ZipIterDataset(NodeIterDataset[Any]):

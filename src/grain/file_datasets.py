@@ -11,6 +11,14 @@ from grain.ops.streaming import Generated, streamed
 
 # Formats are imported where they are used: `import grain` alone need not wait for them.
 
+__all__ = [
+    "GeneratorIterDataset",
+    "JsonLinesIterDataset",
+    "ParquetIterDataset",
+    "TFRecordIterDataset",
+    "WebDatasetIterDataset",
+]
+
 
 class SequenceIterDataset(NodeIterDataset[Any]):
     """The records of files, one after the other; of several files in turn."""

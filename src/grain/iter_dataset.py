@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from grain.dataset import Dataset, NodeDataset
 from grain.graph.node import IterNode
 from grain.iterator import DatasetIterator, NodeIterator
 from grain.ops.batching import BatchFunction, rebatch_node
-from grain.ops.bucketing import bucket_by_length
-from grain.ops.budgeting import batch_by_cost
 from grain.ops.combining import Stop
 from grain.ops.configuring import WithOptions, thread_prefetch
 from grain.ops.custom import iter_node_of
@@ -21,13 +19,15 @@ from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.merging import iter_zip
 from grain.ops.mixing import iter_mix
-from grain.ops.packing import PackingOptions, pack_best_fit, pack_first_fit
 from grain.ops.placing import device_put
-from grain.ops.splitting import SplittingOptions, concat_and_split
 from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions, MultiprocessingOptions
 from grain.padding import Padding
 from grain.stacking import unstacked
+
+if TYPE_CHECKING:
+    from grain.ops.packing import PackingOptions
+    from grain.ops.splitting import SplittingOptions
 
 T = TypeVar("T")
 
@@ -185,6 +185,8 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         >>> [batch.shape for batch in documents.bucket_by_length([3, 6], [2, 2])]
         [(2, 2), (2, 6), (1, 1)]
         """
+        from grain.ops.bucketing import bucket_by_length  # only now: `import grain` is to be fast
+
         return self._derived(
             bucket_by_length(
                 self._as_node, boundaries, batch_sizes, length_fn, padding or Padding(), drop_remainder, max_wait
@@ -212,6 +214,8 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         >>> [len(batch) for batch in documents.batch_by_cost(6, len, batch_fn=np.concatenate)]
         [6, 4]
         """
+        from grain.ops.budgeting import batch_by_cost  # only now: `import grain` is to be fast
+
         return self._derived(batch_by_cost(self._as_node, max_cost, cost_fn, padding, batch_fn))
 
     def window_shuffle(self, window_size: int, *, seed: int) -> IterDataset[T]:
@@ -238,6 +242,8 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         [1 1 1 3 3] [1 1 1 2 2] [0 1 2 0 1]
         [2 2 2 2 0] [1 1 1 1 0] [0 1 2 3 0]
         """
+        from grain.ops.packing import pack_first_fit  # only now: `import grain` is to be fast
+
         return self._derived(pack_first_fit(self._as_node, **options))
 
     def pack_best_fit(self, **options: Unpack[PackingOptions]) -> IterDataset[Any]:
@@ -251,6 +257,8 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         >>> [row["tokens"].tolist() for row in packed]
         [[1, 1, 1, 0, 0], [2, 2, 2, 2, 3]]
         """
+        from grain.ops.packing import pack_best_fit  # only now: `import grain` is to be fast
+
         return self._derived(pack_best_fit(self._as_node, **options))
 
     def concat_and_split(self, **options: Unpack[SplittingOptions]) -> IterDataset[Any]:
@@ -263,6 +271,8 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         [1 1 1 2 2] [1 1 1 2 2] [0 1 2 0 1]
         [2 2 3 3 0] [1 1 2 2 0] [0 1 0 1 0]
         """
+        from grain.ops.splitting import concat_and_split  # only now: `import grain` is to be fast
+
         return self._derived(concat_and_split(self._as_node, **options))
 
     def thread_prefetch(self, prefetch_buffer_size: int) -> IterDataset[T]:

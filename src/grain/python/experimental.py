@@ -3,7 +3,8 @@
 import sys
 
 from grain.experimental import *  # noqa: F403
+from grain.experimental import FOUND_LATER
 from grain.experimental import __all__ as __all__
 from grain.public_names import complete
 
-complete(sys.modules[__name__])
+complete(sys.modules[__name__], FOUND_LATER)

@@ -118,7 +118,7 @@ class Packing(IterNode):
 
 
 def _mean_of_distinct(values: Any) -> Any:
-    distinct = np.unique(values)
+    distinct: Any = np.unique(values)
     count = np.count_nonzero(distinct)
     return distinct.sum() / count if count else 0
 

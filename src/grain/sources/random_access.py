@@ -52,7 +52,8 @@ class ColumnarDataSource(abc.ABC, Generic[T]):
 
     def _keys(self, record_keys: Any) -> Any:
         """The keys as an array, of which none is negative."""
-        keys, count = np.asarray(record_keys, np.int64), len(self)
+        keys: Any = np.asarray(record_keys, np.int64)
+        count = len(self)
         if len(keys) and keys.view(np.uint64).max() >= count:  # as one that has no sign a negative number is large
             wrong = keys[(keys < -count) | (keys >= count)]
             if len(wrong):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,6 +45,17 @@ class Items:
     def one(self, index: Any) -> Any:
         return self.source[index]
 
+    def one_by_one(self, indices: Iterable[int]) -> Iterator[Any]:
+        """The record at each of `indices`; an error says which one it was."""
+        source = self.source
+        for index in indices:
+            try:
+                record = source[index]
+            except Exception as error:
+                add_place(error, self.name, index)
+                raise
+            yield record
+
 
 class Batches(Items):
     """A source that reads many records in one call of `__getitems__`."""
@@ -61,12 +72,11 @@ class Batches(Items):
     def before_failure(self, indices: list[int]) -> tuple[list[Any], Exception | None]:
         """The records before the one because of which `many` fails, and its error; nothing if none fails by itself."""
         found: list[Any] = []
-        for index in indices:
-            try:
-                found.append(self.source[index])
-            except Exception as error:
-                add_place(error, self.name, index)
-                return found, error
+        try:
+            for record in self.one_by_one(indices):
+                found.append(record)
+        except Exception as error:
+            return found, error
         return [], None
 
 

@@ -200,17 +200,7 @@ class _ReadOrigin:
         if reads is not None and isinstance(records, Batches):
             return self._many(records, indices, reads)
         assert isinstance(records, Items)
-        return self._one_by_one(records.source, indices)
-
-    @staticmethod
-    def _one_by_one(source: Any, indices: Iterator[int]) -> Iterator[Any]:
-        for index in indices:
-            try:
-                record = source[index]
-            except Exception as error:
-                add_place(error, f"{type(source).__name__}.__getitem__", index)
-                raise
-            yield record
+        return records.one_by_one(indices)
 
     @staticmethod
     def _many(records: Batches, indices: Iterator[int], reads: Reads) -> Iterator[Any]:

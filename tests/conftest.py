@@ -4,9 +4,9 @@ import pytest
 from hypothesis import settings
 from pipelines import READ_OPTIONS
 
-from grain.runtime import threads
-from grain.runtime.inline import InlineReader
-from grain.runtime.pacing import Pacing
+from grain.runtime.local import threads
+from grain.runtime.local.inline import InlineReader
+from grain.runtime.local.pacing import Pacing
 
 # The same examples every time: a test that fails only now and then tells nothing.
 settings.register_profile("grain", derandomize=True, deadline=None)
@@ -35,4 +35,4 @@ def _forced_threads(monkeypatch):
 @pytest.fixture
 def inline(monkeypatch):
     """Nothing is read ahead."""
-    monkeypatch.setattr("grain.iterators.stream.reader_of", InlineReader)
+    monkeypatch.setattr("grain.streams.stream.reader_of", InlineReader)

@@ -27,8 +27,8 @@ from grain import (
     Record,
     transforms,
 )
+from grain.api.iter_dataset import NodeIterDataset
 from grain.experimental import DatasetOptions, multithread_prefetch
-from grain.iter_dataset import NodeIterDataset
 
 # Asked for by name so that a change of the defaults cannot quietly take a back end out of the tests.
 READ_OPTIONS = {

@@ -32,10 +32,10 @@ from grain import (
     WebDatasetDataSource,
     WebDatasetIterDataset,
 )
+from grain.api.iter_dataset import NodeIterDataset
 from grain.fields import Fields, Frozen
-from grain.iter_dataset import NodeIterDataset
-from grain.ops.sharding import sharded
-from grain.ops.streaming import streamed
+from grain.ops.file_streams import streamed
+from grain.ops.worker_parts import sharded
 from grain.sources import write
 
 

@@ -19,8 +19,8 @@ from array_record.python.array_record_module import ArrayRecordWriter
 
 import grain
 from grain import ArrayRecordDataSource, DataLoader, MapDataset, SequentialSampler
-from grain.sources import record_files
-from grain.sources.record_files import Pace
+from grain.sources import array_record_files as record_files
+from grain.sources.array_record_files import Pace
 
 
 def write_file(path, records, group_size=1):

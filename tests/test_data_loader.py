@@ -9,7 +9,7 @@ import pytest
 
 import grain
 from grain import Batch, DataLoader, IndexSampler, NoSharding, Record, RecordMetadata, SequentialSampler, ShardOptions
-from grain.rng import KeyedRngPool
+from grain.indices.rng import KeyedRngPool
 
 WORKER_COUNTS = [0, 1, 2, 3]
 
@@ -227,7 +227,7 @@ def test_nothing_but_what_failed_is_lost(worker_count):
 
 
 def test_start_prefetch_starts_the_workers():
-    from grain.iterators.remote import RemoteStream
+    from grain.streams.remote import RemoteStream
 
     with iter(loader(worker_count=2)) as iterator:
         iterator.start_prefetch()

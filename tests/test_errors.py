@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from grain import IterDataset, MapDataset, transforms
-from grain.checking import assert_equal_output_after_checkpoint
+from grain.api.checking import assert_equal_output_after_checkpoint
 from grain.errors import PyGrainInternalError
 from grain.experimental import (
     CacheIterDataset,

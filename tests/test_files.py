@@ -7,7 +7,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from grain.files import (
+from grain.files.paths import (
     File,
     files_of,
     local_copy,

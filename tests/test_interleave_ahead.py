@@ -5,12 +5,12 @@ from pipelines import READ_OPTIONS
 from watching import LONG, Watched, grain_threads, no_threads, until
 
 from grain import MapDataset
+from grain.api.iter_dataset import NodeIterDataset
 from grain.experimental import InterleaveIterDataset
-from grain.iter_dataset import NodeIterDataset
-from grain.iterators import interleaving as opening
 from grain.ops import interleaving as reading
 from grain.ops.configuring import Transparent
 from grain.ops.custom import node_of
+from grain.streams import interleave_opening as opening
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +134,7 @@ def test_closing_closes_what_was_opened_ahead(monkeypatch):
     monkeypatch.setattr(opening, "SECONDS_TO_STOP", 0.05)
     datasets = Datasets(waits=[1])
     closed = []
-    monkeypatch.setattr("grain.iterators.stream.BoundaryStream.close", lambda self: closed.append(self))
+    monkeypatch.setattr("grain.streams.stream.BoundaryStream.close", lambda self: closed.append(self))
     iterator = iter(interleave(datasets, 1, make_iter_buffer_size=1))
     assert next(iterator) == 0
     assert datasets.open.waiting.wait(LONG)

@@ -15,7 +15,8 @@ from making import elements_and_errors, written
 
 import grain
 from grain import JsonLinesDataSource, JsonLinesIterDataset, MultiprocessingOptions
-from grain.sources import json_lines, reading
+from grain.sources import byte_streams as reading
+from grain.sources import json_lines
 
 VALUES = [{"number": number, "text": "ü" * (number % 7)} for number in range(30)]
 CONTENT = "".join(f"{json.dumps(value, ensure_ascii=False)}\n" for value in VALUES).encode()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from programs import is_alive, program
 
-from grain.runtime import slabs
-from grain.runtime.channel import Channel
-from grain.runtime.launching import ForkServer, Spawning
-from grain.runtime.parcels import Parcel
+from grain.runtime.workers import slabs
+from grain.runtime.workers.channel import Channel
+from grain.runtime.workers.launching import ForkServer, Spawning
+from grain.runtime.workers.parcels import Parcel
 
 
 def echo(channel):
@@ -80,9 +80,9 @@ def test_server_with_other_limits_is_not_usable(monkeypatch):
 
 
 SPAWNING = """
-    import grain.runtime.pool
-    from grain.runtime.launching import Spawning
-    grain.runtime.pool.launcher = Spawning
+    import grain.runtime.workers.pool
+    from grain.runtime.workers.launching import Spawning
+    grain.runtime.workers.pool.launcher = Spawning
 
     import os, time
     import numpy as np

@@ -9,7 +9,7 @@ import pytest
 
 import grain
 import grain.python
-from grain.tfrecord_iterator import _TFRecordDatasetIterator, _TFRecordReader
+from grain.api.tfrecord_iterator import _TFRecordDatasetIterator, _TFRecordReader
 
 CHECKPOINT = {
     f"{prefix}Checkpoint{name}" for prefix in ("", "Grain", "PyGrain") for name in ("Handler", "Save", "Restore")

@@ -9,7 +9,7 @@ import grain
 from grain import IterDataset, MapDataset, MultiprocessingOptions, ReadOptions
 from grain.config import Config
 from grain.experimental import DatasetOptions, ExecutionTrackingMode, WithOptionsIterDataset
-from grain.ops import reading
+from grain.ops import sourcing as reading
 
 
 def test_read_options():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from grain.runtime.pacing import (
+from grain.runtime.local.pacing import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     NOTHING_LEARNED,

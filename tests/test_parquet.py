@@ -16,8 +16,8 @@ import pytest
 from pipelines import plain
 
 from grain import MapDataset, MultiprocessingOptions, ParquetIterDataset
-from grain.iter_dataset import NodeIterDataset
-from grain.ops.sharding import sharded
+from grain.api.iter_dataset import NodeIterDataset
+from grain.ops.worker_parts import sharded
 from grain.sources import ParquetDataSource
 from grain.sources import parquet as parquet_module
 from grain.sources.parquet import ParquetFiles

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grain.experimental import index_shuffle
-from grain.permutation import _key_words, permuted_array
+from grain.indices.permutation import _key_words, permuted_array
 
 LAST = 2**63 - 1
 MAX_SEED = 2**32 - 1

@@ -15,7 +15,7 @@ from working import INLINE, images, is_shared, shared_maps, stream, wait_for, wo
 
 from grain import MapDataset
 from grain.experimental import DatasetOptions
-from grain.runtime import slabs
+from grain.runtime.workers import slabs
 
 
 class Point:

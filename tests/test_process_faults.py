@@ -295,7 +295,7 @@ def test_stuck_source_is_reported(tmp_path):
     running = program(
         """
         import time, grain
-        import grain.iterators.remote as remote
+        import grain.streams.remote as remote
 
         remote.SECONDS_UNTIL_STUCK = 2.5
 

@@ -15,7 +15,7 @@ from working import INLINE, stream, wait_for, workers
 import grain
 from grain import IterDataset, MapDataset
 from grain.experimental import DatasetOptions
-from grain.iterators.remote import RemoteStream
+from grain.streams.remote import RemoteStream
 
 # ---------------------------------------------------------------- options
 

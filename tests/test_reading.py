@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from making import written
 
-from grain.sources import reading as module
-from grain.sources.reading import Reading
+from grain.sources import byte_streams as module
+from grain.sources.byte_streams import Reading
 
 CONTENT = bytes(range(256)) * 40 + b"needle" + bytes(3000)
 

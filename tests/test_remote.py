@@ -24,7 +24,7 @@ from grain import (
     WebDatasetDataSource,
     WebDatasetIterDataset,
 )
-from grain.files import File, files_of, local_copy, paths_of, read_ranges
+from grain.files.paths import File, files_of, local_copy, paths_of, read_ranges
 
 VALUES = [f"{number:06}" for number in range(500)]
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grain import MapDataset
-from grain import rng as grain_rng
 from grain.experimental import RngPool
+from grain.indices import rng as grain_rng
 
 LAST = 2**64 - 1
 

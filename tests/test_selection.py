@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grain import IterDataset, MapDataset
-from grain.selection import Concatenation, Proportions, integer_weights
+from grain.indices.selection import Concatenation, Proportions, integer_weights
 
 TABLE_LIMIT = 65_536
 quick = settings(deadline=None, derandomize=True, max_examples=100)

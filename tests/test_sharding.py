@@ -29,14 +29,14 @@ from pipelines import (
 from subclasses import Added, Counting, CountingIterator, EveryOther, Secretive, Tripled
 
 from grain import DatasetIterator, IterDataset, MapDataset
-from grain.arithmetic import even_split
+from grain.api.iter_dataset import NodeIterDataset
 from grain.graph.node import ancestors
-from grain.iter_dataset import NodeIterDataset
+from grain.indices.arithmetic import even_split
 from grain.ops.batching import MapBatch
 from grain.ops.custom import node_of
 from grain.ops.mapping import IterMapWithIndex, MapMapWithIndex, MapRandomMap
-from grain.ops.reading import Source
-from grain.ops.sharding import sharded, worker_part
+from grain.ops.sourcing import Source
+from grain.ops.worker_parts import sharded, worker_part
 
 
 def shards_of(dataset, count, sequential=False):

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grain import shared_memory
+from grain.elements import shared_memory
 from grain.multiprocessing import SharedMemoryArray, SharedMemoryArrayMetadata
 
 BLOCKS = Path("/dev/shm")

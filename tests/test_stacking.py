@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grain import MapDataset
+from grain.elements.stacking import stacked
 from grain.experimental import batch_and_pad
-from grain.stacking import stacked
 
 Point = namedtuple("Point", "x y")
 

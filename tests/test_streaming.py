@@ -7,9 +7,9 @@ from making import elements_and_errors
 from pipelines_files import Numbers, count_from, count_to_ten
 
 from grain import GeneratorIterDataset, MultiprocessingOptions
-from grain.iter_dataset import NodeIterDataset
-from grain.ops.sharding import sharded
-from grain.ops.streaming import streamed
+from grain.api.iter_dataset import NodeIterDataset
+from grain.ops.file_streams import streamed
+from grain.ops.worker_parts import sharded
 
 
 def parts(sources, count):

@@ -11,9 +11,9 @@ from making import elements_and_errors, masked, tfrecord, written
 
 import grain
 from grain import MultiprocessingOptions, TFRecordDataSource, TFRecordIterDataset
+from grain.api.tfrecord_iterator import _TFRecordDatasetIterator, _TFRecordReader
 from grain.sources import tfrecord as tfrecord_module
-from grain.sources.reading import Reading
-from grain.tfrecord_iterator import _TFRecordDatasetIterator, _TFRecordReader
+from grain.sources.byte_streams import Reading
 
 RECORDS = [bytes([number]) * (number * 7 % 50) for number in range(20)]
 

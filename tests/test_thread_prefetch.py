@@ -10,7 +10,7 @@ from watching import Watched, grain_threads, no_threads, run_script, until
 
 from grain import DatasetIterator, MapDataset
 from grain.experimental import ThreadPrefetchDatasetIterator, get_next_index, set_next_index
-from grain.iterators import prefetching
+from grain.streams import prefetching
 
 
 @pytest.fixture(autouse=True)

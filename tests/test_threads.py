@@ -8,7 +8,7 @@ from pipelines import READ_OPTIONS
 from watching import Watched, grain_threads, no_threads, until
 
 from grain import MapDataset, ReadOptions
-from grain.runtime import chunks, threads
+from grain.runtime.local import chunks, threads
 
 THREADS = READ_OPTIONS["threads"]  # always uses its threads, see conftest.py
 BUFFER = THREADS.prefetch_buffer_size

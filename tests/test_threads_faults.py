@@ -12,7 +12,7 @@ from pipelines import READ_OPTIONS
 from watching import Watched, grain_threads, no_threads, run_script, until
 
 from grain import MapDataset
-from grain.runtime import chunks, threads
+from grain.runtime.local import chunks, threads
 
 THREADS = READ_OPTIONS["threads"]
 
@@ -92,7 +92,7 @@ def test_an_iterator_that_failed_stops_its_threads_when_forgotten():
 SCRIPT = """
 import threading, time
 from grain import MapDataset, ReadOptions
-from grain.runtime import threads
+from grain.runtime.local import threads
 
 class Forced(threads.Pacing):
     def __init__(self, *args):

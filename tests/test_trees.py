@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grain import MapDataset
-from grain.stacking import stacked
-from grain.trees import flatten, flatten_with_path, map_structure, spec_like
+from grain.elements.stacking import stacked
+from grain.elements.trees import flatten, flatten_with_path, map_structure, spec_like
 
 Point = namedtuple("Point", "x y")
 

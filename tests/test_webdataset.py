@@ -217,6 +217,6 @@ def test_an_empty_file_and_an_empty_archive(tmp_path):
 
 
 def test_a_large_archive_is_read_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr("grain.sources.reading._PIECE", 1000)
+    monkeypatch.setattr("grain.sources.byte_streams._PIECE", 1000)
     for found in both(written(tmp_path / "shard.tar", CONTENT)):
         assert found == WHOLE

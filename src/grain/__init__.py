@@ -13,31 +13,33 @@ from grain import (
     constants,
     experimental,
     multiprocessing,
-    operations,
     samplers,
     sharding,
     sources,
     transforms,
 )
+from grain.api.data_loader import DataLoader, DataLoaderIterator, load
+from grain.api.dataset_iterator import DatasetIterator
+from grain.api.iter_dataset import IterDataset
+from grain.api.map_dataset import MapDataset
 from grain.checkpoint import *  # noqa: F403
 from grain.config import config
 from grain.constants import *  # noqa: F403
-from grain.data_loader import DataLoader, DataLoaderIterator, load
+from grain.elements.record import Record, RecordMetadata
 from grain.experimental import *  # noqa: F403
-from grain.iter_dataset import IterDataset
-from grain.iterator import DatasetIterator
-from grain.map_dataset import MapDataset
 from grain.multiprocessing import *  # noqa: F403
-from grain.operations import *  # noqa: F403
+from grain.ops import operations
+from grain.ops.operations import *  # noqa: F403
 from grain.options import ReadOptions
-from grain.public_names import complete
-from grain.record import Record, RecordMetadata
+from grain.public_names import complete, found_in
 from grain.samplers import *  # noqa: F403
 from grain.sharding import *  # noqa: F403
 from grain.sources import *  # noqa: F403
 from grain.transforms import *  # noqa: F403
 
 PyGrainDatasetIterator = DataLoaderIterator
+# `grain.sources.write` reads pipelines, so its home is above sources.
+sources.FOUND_LATER |= found_in({"grain.writing.jobs": ["write"]})
 
 __version__ = "0.3.0"
 __version_info__ = tuple(int(part) for part in __version__.split("."))

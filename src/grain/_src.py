@@ -10,24 +10,24 @@ import importlib
 import sys
 from types import ModuleType
 
-from grain.ops.distributing import available_cpus
+from grain.ops.process_prefetch import available_cpus
 
 __path__: list[str] = []  # makes it a package, whose modules are all made here
 
 ALIASES = [
     # who needs it, the module there, its names, the module here
-    ("Keras", "python.ipc.shared_memory_array", "SharedMemoryArrayMetadata", "grain.shared_memory"),
-    ("Keras before 3.13", "python.shared_memory_array", "SharedMemoryArrayMetadata", "grain.shared_memory"),
-    ("AXLearn", "python.dataset.dataset", "MapDataset", "grain.map_dataset"),
-    ("AXLearn", "python.dataset.dataset", "IterDataset", "grain.iter_dataset"),
-    ("AXLearn", "python.dataset.dataset", "DatasetIterator", "grain.iterator"),
-    ("AXLearn", "python.dataset.transformations.source", "SourceMapDataset", "grain.map_dataset"),
+    ("Keras", "python.ipc.shared_memory_array", "SharedMemoryArrayMetadata", "grain.elements.shared_memory"),
+    ("Keras before 3.13", "python.shared_memory_array", "SharedMemoryArrayMetadata", "grain.elements.shared_memory"),
+    ("AXLearn", "python.dataset.dataset", "MapDataset", "grain.api.map_dataset"),
+    ("AXLearn", "python.dataset.dataset", "IterDataset", "grain.api.iter_dataset"),
+    ("AXLearn", "python.dataset.dataset", "DatasetIterator", "grain.api.dataset_iterator"),
+    ("AXLearn", "python.dataset.transformations.source", "SourceMapDataset", "grain.api.map_dataset"),
     ("AXLearn", "python.data_loader", "_determine_worker_count", __name__),
     ("AXLearn, datarax", "core.sharding", "even_split", "grain.sharding"),
     ("datarax", "core.sharding", "ShardOptions", "grain.sharding"),
     ("Kauldron", "core.constants", "*", "grain.constants"),
-    ("MaxText", "python.dataset.sources.tfrecord_dataset", "_TFRecordReader", "grain.tfrecord_iterator"),
-    ("MaxText", "python.dataset.sources.tfrecord_dataset", "_TFRecordDatasetIterator", "grain.tfrecord_iterator"),
+    ("MaxText", "python.dataset.sources.tfrecord_dataset", "_TFRecordReader", "grain.api.tfrecord_iterator"),
+    ("MaxText", "python.dataset.sources.tfrecord_dataset", "_TFRecordDatasetIterator", "grain.api.tfrecord_iterator"),
     ("Orbax, in its checkpoints", "python.checkpoint.handler", "CheckpointHandler", "grain.checkpoint"),
 ]
 

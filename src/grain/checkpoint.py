@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from grain.state_files import (
+from grain.files.state_files import (
     Checkpointable,
     jax_process,
     process_file,
@@ -26,7 +26,7 @@ from grain.state_files import (
 __all__ = ["CheckpointHandler", "GrainCheckpointHandler", "PyGrainCheckpointHandler"]
 
 if TYPE_CHECKING:
-    from grain.orbax_arguments import CheckpointRestore, CheckpointSave
+    from grain.api.orbax_arguments import CheckpointRestore, CheckpointSave
 
     GrainCheckpointRestore = PyGrainCheckpointRestore = CheckpointRestore
     GrainCheckpointSave = PyGrainCheckpointSave = CheckpointSave
@@ -107,7 +107,7 @@ def _iterator(item: Any, args: Any) -> Any:
 
 def _orbax_argument(name: str) -> Any:
     try:
-        from grain import orbax_arguments
+        from grain.api import orbax_arguments
     except ImportError as error:
         raise AttributeError(f"{name} needs Orbax ({error}): pip install orbax-checkpoint") from error
     orbax_arguments.register(CheckpointHandler)

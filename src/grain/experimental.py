@@ -8,43 +8,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from grain.checking import assert_equal_output_after_checkpoint
-from grain.dataset import apply_transformations, get_element_spec
-from grain.elastic import ElasticIterator
-from grain.graph.node import Context, WorkerContext
-from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
-from grain.iter_dataset import NodeIterDataset
-from grain.iterator import (
+from grain.api.checking import assert_equal_output_after_checkpoint
+from grain.api.dataset import apply_transformations, get_element_spec
+from grain.api.dataset_iterator import (
     DatasetIterator,
     StreamIterator,
     get_mixture_counts,
     get_next_index,
     set_next_index,
 )
-from grain.iterators.prefetching import PrefetchStream
-from grain.iterators.stream import CustomStream, Stream
-from grain.map_dataset import NodeMapDataset
+from grain.api.elastic import ElasticIterator
+from grain.api.iter_dataset import NodeIterDataset
+from grain.api.map_dataset import NodeMapDataset
+from grain.api.tuning import PerformanceConfig, pick_performance_config
+from grain.elements.packed_rows import PackingStatistics
+from grain.elements.padding import batch_and_pad
+from grain.graph.node import Context, WorkerContext
+from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
+from grain.indices.permutation import index_shuffle
+from grain.indices.rng import RngPool
 from grain.ops.batching import rebatch_node
 from grain.ops.combining import zip_of
 from grain.ops.configuring import WithOptions, thread_prefetch
 from grain.ops.custom import iter_node_of, map_node_of
+from grain.ops.device_put import device_put as device_put_node
 from grain.ops.flattening import flat_map_node
 from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.merging import iter_zip
 from grain.ops.ordering import window_shuffle
-from grain.ops.placing import device_put as device_put_node
-from grain.ops.sharding import prefetch_in_threads
 from grain.ops.windowing import iter_window_shuffle
+from grain.ops.worker_parts import prefetch_in_threads
 from grain.options import DatasetOptions, ExecutionTrackingMode
-from grain.packed_rows import PackingStatistics
-from grain.padding import batch_and_pad
-from grain.permutation import index_shuffle
 from grain.public_names import found_in
-from grain.rng import RngPool
+from grain.streams.prefetching import PrefetchStream
+from grain.streams.stream import CustomStream, Stream
 from grain.transforms import FlatMap as FlatMapTransform
 from grain.transforms import MapWithIndex as MapWithIndexTransform
-from grain.tuning import PerformanceConfig, pick_performance_config
 
 __all__ = [
     "CacheIterDataset",
@@ -86,14 +86,14 @@ __all__ = [
 # What not every program needs, and `import grain` alone need not wait for.
 FOUND_LATER = found_in(
     {
-        "grain.file_datasets": [
+        "grain.api.file_datasets": [
             "GeneratorIterDataset",
             "JsonLinesIterDataset",
             "ParquetIterDataset",
             "TFRecordIterDataset",
             "WebDatasetIterDataset",
         ],
-        "grain.packing_datasets": [
+        "grain.api.packing_datasets": [
             "BOSHandling",
             "BestFitPackIterDataset",
             "ConcatThenSplitIterDataset",
@@ -103,14 +103,14 @@ FOUND_LATER = found_in(
     }
 )
 if TYPE_CHECKING:
-    from grain.file_datasets import (
+    from grain.api.file_datasets import (
         GeneratorIterDataset,
         JsonLinesIterDataset,
         ParquetIterDataset,
         TFRecordIterDataset,
         WebDatasetIterDataset,
     )
-    from grain.packing_datasets import (
+    from grain.api.packing_datasets import (
         BestFitPackIterDataset,
         BOSHandling,
         ConcatThenSplitIterDataset,

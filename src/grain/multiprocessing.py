@@ -1,6 +1,6 @@
 """`grain.multiprocessing`: what worker processes are told, and arrays that processes share."""
 
+from grain.elements.shared_memory import SharedMemoryArray, SharedMemoryArrayMetadata
 from grain.options import MultiprocessingOptions
-from grain.shared_memory import SharedMemoryArray, SharedMemoryArrayMetadata
 
 __all__ = ["MultiprocessingOptions", "SharedMemoryArray", "SharedMemoryArrayMetadata"]

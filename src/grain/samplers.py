@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from grain.arithmetic import integer
-from grain.permutation import shuffled
-from grain.record import RecordMetadata
-from grain.rng import keyed_rng
+from grain.elements.record import RecordMetadata
+from grain.indices.arithmetic import integer
+from grain.indices.permutation import shuffled
+from grain.indices.rng import keyed_rng
 from grain.sharding import NoSharding, ShardOptions, even_split
 
 __all__ = ["IndexSampler", "Sampler", "SequentialSampler"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from grain import arithmetic
+from grain.files.state_files import jax_process
+from grain.indices import arithmetic
 from grain.options import warn
-from grain.state_files import jax_process
 
 __all__ = ["NoSharding", "ShardByJaxProcess", "ShardOptions"]
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from grain.padding import Padding
+from grain.elements.padding import Padding
 
 __all__ = [
     "Batch",

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from grain.api.map_dataset import MapDataset
 from grain.command_line.describing import sizes_of_some
-from grain.command_line.opening import add_paths, at_least, console, opened, with_unit
-from grain.map_dataset import MapDataset
+from grain.command_line.source_arguments import add_paths, at_least, console, opened, with_unit
 from grain.options import MultiprocessingOptions, ReadOptions
 from grain.sources import ColumnarDataSource
 

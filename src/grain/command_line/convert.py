@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from grain.command_line.describing import labels
-from grain.command_line.opening import add_columns, at_least, console, opened, with_unit
-from grain.files import File
+from grain.command_line.source_arguments import add_columns, at_least, console, opened, with_unit
+from grain.files.paths import File
 from grain.writing.formats import ArrayRecordFormat, format_of
 from grain.writing.jobs import write
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grain.command_line.opening import with_unit
+from grain.command_line.source_arguments import with_unit
 
 _WIDTH = 60
 _PLACES = 10

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from grain.command_line.describing import labels, lines, sizes_of_some
-from grain.command_line.opening import add_paths, at_least, console, opened, with_unit
-from grain.files import files_of, paths_below, paths_of
+from grain.command_line.source_arguments import add_paths, at_least, console, opened, with_unit
+from grain.files.paths import files_of, paths_below, paths_of
 from grain.sources.detection import format_of
 
 

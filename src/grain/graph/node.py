@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from grain.arithmetic import is_count
+from grain.elements.packed_rows import PackingStatistics
 from grain.errors import StateMismatchError
 from grain.fields import Fields, Frozen
 from grain.graph.parts import Part
+from grain.indices.arithmetic import is_count
 from grain.options import DatasetOptions, ReadOptions
-from grain.packed_rows import PackingStatistics
 
 Self = TypeVar("Self", bound="Node")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from grain.arithmetic import even_split
 from grain.fields import Frozen
+from grain.indices.arithmetic import even_split
 
 
 class Part(Frozen):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from grain.graph.node import Node
-from grain.rng import derived_seed
+from grain.indices.rng import derived_seed
 
 
 def default_seed(parents: tuple[Node, ...]) -> int | None:

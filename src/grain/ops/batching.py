@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from grain.arithmetic import divided, exact, integer
+from grain.elements.stacking import Place, stacked
+from grain.elements.trees import branch_of, map_structure, spec_like
 from grain.errors import add_place
 from grain.fields import Fields
 from grain.graph.naming import transform_name
 from grain.graph.node import IterNode, MapNode, Node, Parent, ancestors
 from grain.graph.specs import ShapeDtypeStruct
+from grain.indices.arithmetic import divided, exact, integer
 from grain.plan.kinds import Group
-from grain.stacking import Place, stacked
-from grain.trees import branch_of, map_structure, spec_like
 
 _END = object()
 BatchFunction = Callable[[Sequence[Any]], Any]

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from grain.arithmetic import integer
+from grain.elements.padding import Padding, length_of
 from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields
 from grain.graph.naming import transform_name
 from grain.graph.node import IterNode, Parent, copied
+from grain.indices.arithmetic import integer
 from grain.ops.batching import batch_spec, checked_size
-from grain.padding import Padding, length_of
 
 _END = object()
 _STRIDE = 32

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 from grain.graph.node import MapNode
+from grain.indices.selection import Concatenation, Renormalized, integer_weights, proportions
 from grain.plan.kinds import Gather, Join
-from grain.selection import Concatenation, Renormalized, integer_weights, proportions
 from grain.transforms import DatasetSelectionMap
 
 Stop: TypeAlias = Literal["first", "longest", "renormalize"]

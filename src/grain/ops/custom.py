@@ -8,9 +8,9 @@ from typing import Any
 
 from grain.graph.node import IterNode, MapNode, Node
 from grain.graph.parts import Part
-from grain.ops.reading import to_iter
+from grain.ops.sourcing import to_iter
 from grain.plan.kinds import Read
-from grain.plan.records import Items
+from grain.plan.reads import Items
 
 
 class CustomMap(MapNode):

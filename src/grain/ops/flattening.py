@@ -10,9 +10,9 @@ import numpy as np
 
 from grain.fields import Fields
 from grain.graph.node import IterNode, MapNode, Node, Parent
+from grain.indices.selection import FanOut
 from grain.ops.transforming import Function, Transforming
 from grain.plan.kinds import ElementStep, IndexStep
-from grain.selection import FanOut
 
 
 class MapFlatMap(Transforming, MapNode):

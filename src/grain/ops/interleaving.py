@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
-from grain.arithmetic import integer, is_count
 from grain.errors import StateMismatchError
 from grain.fields import Fields
 from grain.graph.node import IterNode, copied, required
 from grain.graph.parts import Part
 from grain.graph.specs import element_spec
+from grain.indices.arithmetic import integer, is_count
 from grain.ops.custom import node_of
 
 SLOW_SECONDS = 1e-4

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from grain.fields import Fields
 from grain.graph.node import IterNode, MapNode, Node, Parent
 from grain.graph.seeds import required_seed
-from grain.ops.reading import WINDOW, check_dropped
+from grain.indices.rng import RngPool
+from grain.ops.sourcing import WINDOW, check_dropped
 from grain.ops.transforming import Function, Transforming
 from grain.plan.kinds import ElementStep
-from grain.rng import RngPool
 
 
 class MapMap(Transforming, MapNode):

@@ -11,9 +11,9 @@ from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields
 from grain.graph.naming import transform_name
 from grain.graph.node import ABSENT, IterNode, Parent, copied, required, saved_fields
+from grain.indices.selection import Proportions, proportions
 from grain.ops.combining import Stop, check_stop, weights_of
 from grain.ops.merging import Merging
-from grain.selection import Proportions, proportions
 
 _LARGEST_BLOCK = 4096
 _END = object()

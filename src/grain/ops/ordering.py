@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from grain.arithmetic import divided, exact, integer
 from grain.graph.node import MapNode
 from grain.graph.seeds import required_seed
-from grain.permutation import permuted, permuted_by_part, shuffled
+from grain.indices.arithmetic import divided, exact, integer
+from grain.indices.permutation import permuted, permuted_by_part, shuffled
 from grain.plan.kinds import Gather, IndexStep, ShuffleStep
 
 _SEEDS = 2**32

@@ -9,13 +9,13 @@ from typing import Any, NotRequired, Required, TypedDict, Unpack
 
 import numpy as np
 
-from grain.arithmetic import integer
+from grain.elements.bin_packing import BestFit, Bins, FirstFit
+from grain.elements.packed_rows import Feature, Row, RowFormat, as_document
+from grain.elements.trees import flatten_with_path
 from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields
-from grain.fitting import BestFit, Bins, FirstFit
 from grain.graph.node import IterNode, Parent
-from grain.packed_rows import Feature, Row, RowFormat, as_document
-from grain.trees import flatten_with_path
+from grain.indices.arithmetic import integer
 
 _TYPE_AND_AXES = operator.attrgetter("dtype", "ndim")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grain.arithmetic import exact
+from grain.elements.record import Record
 from grain.errors import add_place
 from grain.fields import Frozen
 from grain.graph.node import MapNode
 from grain.graph.parts import Part
-from grain.ops.reading import Source
+from grain.indices.arithmetic import exact
+from grain.ops.sourcing import Source
 from grain.plan.kinds import IndexStep, Join, Read
-from grain.plan.records import Indices
-from grain.record import Record
+from grain.plan.reads import Indices
 from grain.samplers import arithmetic_of, length_of
 from grain.sharding import ShardOptions
 

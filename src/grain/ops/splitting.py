@@ -9,13 +9,13 @@ from typing import Any, NotRequired, Required, TypedDict, Unpack
 
 import numpy as np
 
-from grain.arithmetic import integer
+from grain.elements.packed_rows import Feature, Row, RowFormat, as_document
+from grain.elements.trees import spec_like
 from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields
 from grain.graph.node import IterNode, Parent, copied
-from grain.ops.pieces import Buffer, Piece
-from grain.packed_rows import Feature, Row, RowFormat, as_document
-from grain.trees import spec_like
+from grain.indices.arithmetic import integer
+from grain.ops.document_pieces import Buffer, Piece
 
 _END = object()
 _NONE: Set[int] = frozenset()

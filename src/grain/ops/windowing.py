@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from grain.arithmetic import integer
 from grain.fields import Fields
 from grain.graph.node import IterNode, Parent
+from grain.indices.arithmetic import integer
+from grain.indices.permutation import permuted_array
 from grain.ops.limiting import PassingOn
 from grain.ops.ordering import checked_window
-from grain.permutation import permuted_array
 
 _SEEDS = 2**32
 

@@ -12,10 +12,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
+from grain.elements.stacking import Place
 from grain.fields import Frozen
 from grain.graph.node import IterNode
-from grain.plan.records import Batches, Indices, Records
-from grain.stacking import Place
+from grain.plan.reads import Batches, Indices, Records
 
 
 class IndexStep(Frozen):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from grain.arithmetic import IndexArray, exact
-from grain.permutation import permuted_each
+from grain.indices.arithmetic import IndexArray, exact
+from grain.indices.permutation import permuted_each
 from grain.plan.kinds import Boundary, Gather, ShuffleStep, Step, Stream
 
 

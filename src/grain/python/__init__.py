@@ -12,7 +12,7 @@ from grain.checkpoint import *
 from grain.constants import *
 from grain.experimental import *
 from grain.multiprocessing import *
-from grain.operations import *
+from grain.ops.operations import *
 from grain.public_names import complete
 from grain.samplers import *
 from grain.sharding import *

@@ -1,7 +1,8 @@
 """Where pipelines are run: inline, by threads, by worker processes. Whoever runs them keeps these rules.
 
 1. **Order.** Elements come in the order of the pipeline, whatever is finished first, and are those that would be made
-   inline. In processes, worker i of n makes the elements i, i + n, ... (`ops/sharding.py`), and they are taken in turn.
+   inline. In processes, worker i of n makes the elements i, i + n, ... (`ops/worker_parts.py`), and they are taken in
+   turn.
 2. **Ahead.** Nothing runs before the first element is asked for, or `start_prefetch` is called. From then on users'
    functions run at most a buffer ahead.
 3. **Exhaustion.** After the last element every call raises StopIteration. Workers then wait for the next epoch or the

@@ -29,7 +29,6 @@ FOUND_LATER = found_in(
         "grain.sources.parquet": ["ParquetDataSource"],
         "grain.sources.tfrecord": ["TFRecordDataSource"],
         "grain.sources.webdataset": ["WebDatasetDataSource"],
-        "grain.writing.jobs": ["write"],
     }
 )
 if TYPE_CHECKING:

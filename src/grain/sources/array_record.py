@@ -12,8 +12,8 @@ from itertools import accumulate
 from typing import Any, Protocol, SupportsIndex, TypeAlias, runtime_checkable
 
 from grain.errors import RecordKeyError
-from grain.files import PathLike, for_each, paths_of
-from grain.sources.record_files import Pace, RecordFile
+from grain.files.paths import PathLike, for_each, paths_of
+from grain.sources.array_record_files import Pace, RecordFile
 
 _SLICE = re.compile(r"(?P<path>.*)\[(?P<start>\d+):(?P<stop>\d+)\]", re.DOTALL)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from grain.files import File, PathLike, described, local_copy, paths_of
+from grain.elements.stacking import Allocate
+from grain.files.paths import File, PathLike, described, local_copy, paths_of
 from grain.sources.arrow_columns import has_nulls, ipc, nulls_change_type, pa, told, values_of
-from grain.sources.chunks import CACHE_BYTES, Chunks
 from grain.sources.columns import Column, Columns, Table, TableDataSource
 from grain.sources.mapped_columns import is_inside, mapped_column
 from grain.sources.schemas import schema_of
-from grain.stacking import Allocate
+from grain.sources.table_chunks import CACHE_BYTES, Chunks
 
 _STREAM = b"\xff" * 4
 """How a file in the streaming format begins."""

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from grain.elements.stacking import Allocate, stacked
 from grain.sources.columns import Flat, Values
-from grain.stacking import Allocate, stacked
 
 MOST_BYTES = 1 << 31
 """What one array of Arrow can hold, unless its offsets have 64 bits."""

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from grain.elements.stacking import Allocate, stacked
 from grain.sources.random_access import ColumnarDataSource
-from grain.stacking import Allocate, stacked
 
 
 class Column(abc.ABC):

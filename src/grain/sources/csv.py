@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from grain.files import PathLike, described, opened, paths_of
+from grain.elements.stacking import Allocate
+from grain.files.paths import PathLike, described, opened, paths_of
 from grain.sources.arrow_columns import csv, has_nulls, pa, plain, told, values_of
+from grain.sources.byte_streams import is_gzip
 from grain.sources.columns import Table, TableDataSource, taken
-from grain.sources.reading import is_gzip
 from grain.sources.schemas import chosen, schema_of
-from grain.stacking import Allocate
 
 _START = 8
 """Bytes by which one sees whether a file is compressed."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from grain.files import PathLike, is_remote, opened, paths_of
+from grain.files.paths import PathLike, is_remote, opened, paths_of
 
 FORMATS = {
     # format: its source in `grain.sources`, how names end, how content begins

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
-from grain.files import PathLike, paths_below, read_whole
+from grain.files.paths import PathLike, paths_below, read_whole
 from grain.sources.decoding import IMAGES, picture
 
 

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from grain.shared_memory import SharedMemoryArray, named_block, opened_block
+from grain.elements.shared_memory import SharedMemoryArray, named_block, opened_block
 
 
 class SharedMemoryDataSource:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from grain.files import File, PathLike, cache_folder, cache_name, is_remote, written_at_once
+from grain.files.paths import File, PathLike, cache_folder, cache_name, is_remote, written_at_once
 
 _LAYOUT = 3
 _HEADER = 3

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from grain.files import PathLike
-from grain.sources.reading import Reading
+from grain.files.paths import PathLike
+from grain.sources.byte_streams import Reading
 from grain.sources.sequences import SequenceDataSource, Spanned
 
 _PIECE = 4 << 20

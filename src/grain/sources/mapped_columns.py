@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from grain.elements.stacking import Allocate
 from grain.sources.arrow_columns import Arrows, is_number, pa, values_of
 from grain.sources.columns import Column, Flat, Values, gathered
-from grain.stacking import Allocate
 
 
 def mapped_column(memory: Any, batches: Sequence[Any], may_be_null: bool) -> Column:

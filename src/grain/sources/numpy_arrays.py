@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from grain.elements.stacking import Allocate
+from grain.elements.trees import branch_of, flatten_with_path, map_structure
 from grain.fields import Frozen
-from grain.files import PathLike, local_copy
+from grain.files.paths import PathLike, local_copy
 from grain.sources.columns import gathered, row_of
 from grain.sources.random_access import ColumnarDataSource
-from grain.stacking import Allocate
-from grain.trees import branch_of, flatten_with_path, map_structure
 
 
 class NumpyDataSource(ColumnarDataSource[Any]):

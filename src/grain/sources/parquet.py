@@ -7,13 +7,13 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from grain.elements.stacking import Allocate
 from grain.fields import Frozen
-from grain.files import File, PathLike, described, for_each, is_remote, paths_of
+from grain.files.paths import File, PathLike, described, for_each, is_remote, paths_of
 from grain.sources.arrow_columns import has_nulls, nulls_change_type, parquet, told, values_of
-from grain.sources.chunks import CACHE_BYTES, Chunks
 from grain.sources.columns import Table, TableDataSource
 from grain.sources.schemas import Schema, schema_of
-from grain.stacking import Allocate
+from grain.sources.table_chunks import CACHE_BYTES, Chunks
 
 
 class Footer(Frozen):

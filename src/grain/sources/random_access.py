@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, runtime_check
 
 import numpy as np
 
-from grain.stacking import Allocate
+from grain.elements.stacking import Allocate
 
 T = TypeVar("T", covariant=True)
 

@@ -15,9 +15,9 @@ from typing import Any, Protocol, SupportsIndex
 import numpy as np
 
 from grain.fields import Fields, Frozen
-from grain.files import File, PathLike, Range, described, files_of, for_each, read_ranges
+from grain.files.paths import File, PathLike, Range, described, files_of, for_each, read_ranges
+from grain.sources.byte_streams import Reading, is_gzip
 from grain.sources.indexing import kept_index
-from grain.sources.reading import Reading, is_gzip
 
 _OPEN_INDEXES = 64
 

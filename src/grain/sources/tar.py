@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from grain.sources.reading import growing_pieces
+from grain.sources.byte_streams import growing_pieces
 
 _BLOCK = 512
 _FIELDS = struct.Struct("100s24x12s20xs100x6s82x155s12x")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from google_crc32c import value as crc32c
 
-from grain.files import PathLike
-from grain.sources.reading import Reading, growing_pieces, is_gzip
+from grain.files.paths import PathLike
+from grain.sources.byte_streams import Reading, growing_pieces, is_gzip
 from grain.sources.sequences import SequenceDataSource, Spanned
 
 _HEADER = struct.Struct("<QI")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from grain.files import PathLike
+from grain.files.paths import PathLike
+from grain.sources.byte_streams import Reading
 from grain.sources.decoding import decoded
-from grain.sources.reading import Reading
 from grain.sources.sequences import SequenceDataSource, Spanned, offsets_of
 from grain.sources.tar import Member, TarError, member_at, next_member
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
+from grain.api.map_dataset import MapDataset
 from grain.fields import Frozen
-from grain.files import PathLike, written_at_once
-from grain.map_dataset import MapDataset
+from grain.files.paths import PathLike, written_at_once
 from grain.options import MultiprocessingOptions, ReadOptions, warn
 from grain.writing.formats import Format, format_of
 from grain.writing.journal import Journal

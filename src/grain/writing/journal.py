@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from grain.files import File, cache_folder, is_remote, written_at_once
+from grain.files.paths import File, cache_folder, is_remote, written_at_once
 
 
 class Journal:

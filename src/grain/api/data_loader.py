@@ -1,0 +1,209 @@
+"""`DataLoader`: a source, a sampler and operations, run as one pipeline."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from grain.api.dataset_iterator import NodeIterator
+from grain.api.loader_states import Layout, decoded, encoded
+from grain.files.state_files import Checkpointable
+from grain.graph.node import IterNode
+from grain.ops.process_prefetch import available_cpus, prefetch_in_processes
+from grain.ops.record_metadata import Recorder
+from grain.ops.records import DataMap, count_made, count_on_records, method_of, modern, operated
+from grain.ops.sampling import sampled
+from grain.ops.sourcing import to_iter
+from grain.ops.transforming import Function
+from grain.options import MultiprocessingOptions, ReadOptions
+from grain.samplers import IndexSampler, Sampler
+from grain.sharding import NoSharding, ShardOptions
+from grain.transforms import Batch, Transformation
+
+T = TypeVar("T")
+
+
+class DataLoader(Generic[T]):
+    """The records that `sampler` chooses from `data_source`, after `operations`, which may be plain functions too.
+
+    Worker w of `worker_count` processes takes every worker_count-th record from the w-th on, and applies all operations
+    to those; their elements come in turn. With 0 all is done in this process.
+
+    >>> import grain
+    >>> loader = grain.DataLoader(
+    ...     data_source=["a", "b", "c"],
+    ...     sampler=grain.IndexSampler(3, shuffle=True, num_epochs=1, seed=1),
+    ...     operations=[str.upper, grain.Batch(2)],
+    ... )
+    >>> list(loader)
+    [array(['B', 'C'], dtype='<U1'), array(['A'], dtype='<U1')]
+    """
+
+    def __init__(
+        self,
+        *,
+        data_source: Any,
+        sampler: Sampler,
+        operations: Sequence[Transformation | Callable[[Any], Any]] = (),
+        worker_count: int | None = 0,
+        worker_buffer_size: int = 1,
+        shard_options: ShardOptions | None = None,
+        read_options: ReadOptions | None = None,
+        enable_profiling: bool = False,
+    ) -> None:
+        if worker_count is not None and worker_count < 0:
+            raise ValueError(
+                f"Worker count should be greater than or equal zero. Current worker_count is {worker_count}."
+            )
+        if worker_buffer_size < 0:
+            raise ValueError(
+                "Worker buffer size must be greater than or equal zero. "
+                f"Current worker_buffer_size is {worker_buffer_size}."
+            )
+        count = available_cpus() if worker_count is None else int(worker_count)
+        self._data_source, self._sampler = data_source, sampler
+        self._operations = tuple(map(modern, operations))
+        self._shard_options = _shard_options_of(sampler) if shard_options is None else shard_options
+        self._read_options = read_options or ReadOptions()
+        self._multiprocessing_options = MultiprocessingOptions(count, worker_buffer_size, enable_profiling)
+        with_metadata = count_on_records(self._operations) > 0
+        self._records = sampled(data_source, sampler, self._shard_options, with_metadata)
+        self._node = prefetch_in_processes(self._pipeline(), self._multiprocessing_options, None, False)
+
+    def _pipeline(self) -> IterNode:
+        recorder = Recorder(self._sampler)
+        stream: IterNode = to_iter(self._records, self._read_options, allow_nones=True)
+        if self._records.with_index:
+            stream = DataMap(stream, Function(recorder.record, "map"))
+        return operated(stream, self._operations, recorder)
+
+    @property
+    def multiprocessing_options(self) -> MultiprocessingOptions:
+        """How many workers there are, and how many elements each has ready."""
+        return self._multiprocessing_options
+
+    @property
+    def _worker_count(self) -> int:
+        return self._multiprocessing_options.num_workers or 0
+
+    def __iter__(self) -> DataLoaderIterator[T]:
+        return DataLoaderIterator(self)
+
+    def __len__(self) -> int:
+        count = self._records.length
+        workers = max(self._worker_count, 1)
+        made = [count_made(len(range(worker, count, workers)), self._operations) for worker in range(workers)]
+        if None in made or count >= sys.maxsize // self._shard_options.shard_count:
+            reason = "its operations decide it as they go" if None in made else "it is endless"
+            raise TypeError(f"This DataLoader has no length: {reason}.")
+        return sum(made)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return True  # as an object without a length, which some are
+
+    @functools.cached_property
+    def _layout(self) -> Layout | None:
+        """How states are written; None where they are those of the pipeline."""
+        if any(method_of(operation) == "flat_map" for operation in self._operations):
+            return None
+        source, shard = self._data_source, self._shard_options
+        described = str(type(source)) if isinstance(source, list | tuple | np.ndarray) else repr(source)
+        accepts = getattr(source, "_accepts_description", lambda description: False)
+        return Layout(shard.shard_index, shard.shard_count, self._worker_count, repr(self._sampler), described, accepts)
+
+
+def _shard_options_of(sampler: Any) -> ShardOptions:
+    options = getattr(sampler, "_shard_options", None)
+    if not isinstance(options, ShardOptions):
+        raise ValueError(
+            "No shard options were provided to the DataLoader. Please pass shard options to the DataLoader, "
+            f"because {type(sampler).__name__} has none: shard_options=grain.NoSharding() reads all records."
+        )
+    return options
+
+
+class DataLoaderIterator(Checkpointable, Iterator[T]):
+    """Goes through a DataLoader; its position is a few hundred bytes of JSON."""
+
+    _has_bytes_as_state = True
+
+    def __init__(
+        self, data_loader: DataLoader[T], state: dict[str, Any] | None = None, validate_state: bool = True
+    ) -> None:
+        self._data_loader, self._validate_state = data_loader, validate_state
+        self._iterator: NodeIterator[T] = NodeIterator(data_loader._node)
+        if state is not None:
+            self._restore(state)
+
+    def __iter__(self) -> DataLoaderIterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        return next(self._iterator)
+
+    def get_state(self) -> bytes:
+        """The position, for a file."""
+        state, layout = self._iterator.get_state(), self._data_loader._layout
+        return encoded(state if layout is None else layout.written(state))
+
+    def set_state(self, state: bytes) -> None:
+        """Go to a position saved from an equal loader; one that does not fit is an error and changes nothing."""
+        self._restore(decoded(state))
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        layout = self._data_loader._layout
+        self._iterator.set_state(state if layout is None else layout.read(state, self._validate_state))
+
+    def start_prefetch(self) -> None:
+        """Start workers, and begin to read ahead, before the first element is asked for."""
+        self._iterator.start_prefetch()
+
+    def close(self) -> None:
+        """Give back threads, processes and memory. Closing twice is fine; asking for an element then is an error."""
+        self._iterator.close()
+
+    def __enter__(self) -> DataLoaderIterator[T]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"PyGrainDatasetIterator(state={self.get_state().decode()})"
+
+
+def load(
+    source: Any,
+    *,
+    num_epochs: int | None = None,
+    shuffle: bool = False,
+    seed: int | None = None,
+    shard_options: ShardOptions = NoSharding(),
+    transformations: Sequence[Transformation | Callable[[Any], Any]] = (),
+    batch_size: int | None = None,
+    drop_remainder: bool = False,
+    worker_count: int | None = 0,
+    read_options: ReadOptions | None = None,
+) -> DataLoader[Any]:
+    """A DataLoader of all records of `source`, shuffled and batched as asked for.
+
+    >>> import grain
+    >>> list(grain.load(range(5), num_epochs=1, shuffle=True, seed=0, batch_size=2))
+    [array([0, 4]), array([1, 2]), array([3])]
+    """
+    sampler = IndexSampler(len(source), shard_options, shuffle, num_epochs, seed)
+    operations = [*transformations, *([] if batch_size is None else [Batch(batch_size, drop_remainder)])]
+    return DataLoader(
+        data_source=source,
+        sampler=sampler,
+        operations=operations,
+        worker_count=worker_count,
+        read_options=read_options,
+    )

@@ -1,0 +1,346 @@
+"""`IterDataset`: streams."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from grain.api.dataset import Dataset, NodeDataset
+from grain.api.dataset_iterator import DatasetIterator, NodeIterator
+from grain.elements.padding import Padding
+from grain.elements.stacking import unstacked
+from grain.graph.node import IterNode
+from grain.ops.batching import BatchFunction, rebatch_node
+from grain.ops.combining import Stop
+from grain.ops.configuring import WithOptions, thread_prefetch
+from grain.ops.custom import iter_node_of
+from grain.ops.device_put import device_put
+from grain.ops.flattening import flat_map_node
+from grain.ops.interleaving import interleave
+from grain.ops.limiting import Cache, iter_repeat, limit
+from grain.ops.merging import iter_zip
+from grain.ops.mixing import iter_mix
+from grain.ops.process_prefetch import prefetch_in_processes
+from grain.ops.windowing import iter_window_shuffle
+from grain.options import DatasetOptions, MultiprocessingOptions
+
+if TYPE_CHECKING:
+    from grain.ops.packing import PackingOptions
+    from grain.ops.splitting import SplittingOptions
+
+T = TypeVar("T")
+
+
+class IterDatasetMeta(abc.ABCMeta):
+    """What can be called on the class `IterDataset`, but not on its objects."""
+
+    def mix(
+        cls,
+        datasets: Sequence[Any] | Mapping[str, Any],
+        weights: Sequence[float] | Mapping[str, float] | None = None,
+        *,
+        stop: Stop = "first",
+        with_counts: bool = False,
+        cost_fn: Callable[[Any], float] | None = None,
+    ) -> IterDataset[Any]:
+        """Elements of several streams, in the proportions of `weights`, until one that is due has ended.
+
+        So it is with `stop="first"`. With `stop="longest"` a stream that has ended begins again, until all have ended
+        once; with `stop="renormalize"` the others go on, in the proportions of their weights, until all have ended.
+        In both cases, and with `with_counts` or `cost_fn` in any, the state has the number of elements of each stream,
+        and what they cost (how many tokens they have, say); `experimental.get_mixture_counts` reads it.
+
+        >>> import grain
+        >>> first, second = grain.MapDataset.range(5), grain.MapDataset.range(7, 10)
+        >>> list(grain.IterDataset.mix([first.to_iter_dataset(), second.to_iter_dataset()]))
+        [0, 7, 1, 8, 2, 9, 3]
+        >>> list(grain.IterDataset.mix([first.to_iter_dataset(), second.to_iter_dataset()], stop="renormalize"))
+        [0, 7, 1, 8, 2, 9, 3, 4]
+        """
+        if isinstance(datasets, Mapping):
+            nodes: Any = {key: iter_node_of(dataset) for key, dataset in datasets.items()}
+        else:
+            nodes = [iter_node_of(dataset) for dataset in datasets]
+        return NodeIterDataset(iter_mix(nodes, weights, stop, with_counts, cost_fn))
+
+    def zip(cls, datasets: Sequence[Any], *, strict: bool = True) -> IterDataset[Any]:
+        """Tuples of one element of each stream.
+
+        >>> import grain
+        >>> streams = [grain.MapDataset.source(text).to_iter_dataset() for text in ("ab", "cd")]
+        >>> list(grain.IterDataset.zip(streams))
+        [('a', 'c'), ('b', 'd')]
+        """
+        return NodeIterDataset(iter_zip([iter_node_of(dataset) for dataset in datasets], strict))
+
+    def interleave(
+        cls,
+        datasets: Any,
+        *,
+        cycle_length: int,
+        num_make_iter_threads: int = 1,
+        make_iter_buffer_size: int = 1,
+        iter_buffer_size: int = 1,
+    ) -> IterDataset[Any]:
+        """One element of each of `cycle_length` datasets in turn; one that has ended gives its place to the next.
+
+        >>> import grain
+        >>> datasets = [grain.MapDataset.source(text) for text in ("aaa", "b", "cc")]
+        >>> "".join(grain.IterDataset.interleave(datasets, cycle_length=2))
+        'abaacc'
+        """
+        return NodeIterDataset(
+            interleave(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
+        )
+
+
+class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
+    """A stream of elements whose position can be saved.
+
+    Derive from it to write one of your own: call `super().__init__(parent)` and define `__iter__`, which returns a
+    `DatasetIterator`.
+    """
+
+    _is_random_access = False
+
+    @abc.abstractmethod
+    def __iter__(self) -> DatasetIterator[T]:
+        """An iterator at the start."""
+
+    def _derived(self, node: Any) -> IterDataset[Any]:
+        return NodeIterDataset(node)
+
+    @property
+    def _as_node(self) -> IterNode:
+        return iter_node_of(self)  # type: ignore[no-any-return]
+
+    def limit(self, count: int) -> IterDataset[T]:
+        """At most `count` elements.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(5).to_iter_dataset().limit(2))
+        [0, 1]
+        """
+        return self._derived(limit(self._as_node, count))
+
+    def repeat(self, num_epochs: int | None = None) -> IterDataset[T]:
+        """The same elements again, `num_epochs` times or for ever.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(2).to_iter_dataset().repeat(2))
+        [0, 1, 0, 1]
+        """
+        return self._derived(iter_repeat(self._as_node, num_epochs))
+
+    def cache(self) -> IterDataset[T]:
+        """Keep the elements of the first pass in memory for later ones, in each iterator by itself.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(2).to_iter_dataset().cache().repeat(2))
+        [0, 1, 0, 1]
+        """
+        return self._derived(Cache(self._as_node))
+
+    def rebatch(self, batch_size: int, *, drop_remainder: bool = False) -> IterDataset[T]:
+        """Batches of another size, cut and joined along the first axis.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(5).batch(2).to_iter_dataset().rebatch(3))
+        [array([0, 1, 2]), array([3, 4])]
+        """
+        return self._derived(rebatch_node(self._as_node, batch_size, drop_remainder))
+
+    def unbatch(self) -> IterDataset[Any]:
+        """The rows of batches, one after the other.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(3).batch(2).to_iter_dataset().unbatch().map(int))
+        [0, 1, 2]
+        """
+        return self._derived(flat_map_node(self._as_node, unstacked))
+
+    def bucket_by_length(
+        self,
+        boundaries: Sequence[int],
+        batch_sizes: Sequence[int],
+        *,
+        length_fn: Callable[[T], int] | None = None,
+        padding: Padding | None = None,
+        drop_remainder: bool = False,
+        max_wait: int = 10_000,
+    ) -> IterDataset[Any]:
+        """Batches of elements of similar length, padded as `padding` says (`Padding()`: to the longest of the batch).
+
+        Bucket i takes elements of at most the length `boundaries[i]` and makes batches of `batch_sizes[i]` of them; one
+        more batch size is for elements that are longer than all boundaries. With `Padding("boundary")` batches have one
+        shape for each bucket. Without `length_fn` the length is that of an element's longest array.
+
+        An element waits for at most `max_wait` others: then its bucket is handed out as it is, or left out with
+        `drop_remainder`, as those that are not full at the end. That is also about how many elements are read again
+        where such a pipeline is resumed.
+
+        >>> import grain, numpy as np
+        >>> documents = grain.MapDataset.source([1, 5, 2, 6, 1]).map(np.ones).to_iter_dataset()
+        >>> [batch.shape for batch in documents.bucket_by_length([3, 6], [2, 2])]
+        [(2, 2), (2, 6), (1, 1)]
+        """
+        from grain.ops.bucketing import bucket_by_length  # only now: `import grain` is to be fast
+
+        return self._derived(
+            bucket_by_length(
+                self._as_node, boundaries, batch_sizes, length_fn, padding or Padding(), drop_remainder, max_wait
+            )
+        )
+
+    def batch_by_cost(
+        self,
+        max_cost: float,
+        cost_fn: Callable[[T], float],
+        *,
+        padding: Padding | None = None,
+        batch_fn: BatchFunction | None = None,
+    ) -> IterDataset[Any]:
+        """Batches of as many consecutive elements as cost no more than `max_cost` together: so many tokens, say.
+
+        A batch costs the sum of what its elements cost; with `padding`, which makes all of them as long as the longest,
+        the highest cost times their number. Where `padding` goes beyond the longest, `cost_fn` has to count that. An
+        element that alone costs more is an error.
+
+        >>> import grain, numpy as np
+        >>> documents = grain.MapDataset.source([2, 3, 1, 4]).map(np.ones).to_iter_dataset()
+        >>> [batch.shape for batch in documents.batch_by_cost(6, len, padding=grain.Padding())]
+        [(2, 3), (1, 1), (1, 4)]
+        >>> [len(batch) for batch in documents.batch_by_cost(6, len, batch_fn=np.concatenate)]
+        [6, 4]
+        """
+        from grain.ops.cost_batching import batch_by_cost  # only now: `import grain` is to be fast
+
+        return self._derived(batch_by_cost(self._as_node, max_cost, cost_fn, padding, batch_fn))
+
+    def window_shuffle(self, window_size: int, *, seed: int) -> IterDataset[T]:
+        """Each `window_size` consecutive elements in a random order.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(10).to_iter_dataset().window_shuffle(4, seed=1))
+        [0, 3, 2, 1, 6, 5, 7, 4, 9, 8]
+        """
+        return self._derived(iter_window_shuffle(self._as_node, window_size, seed))
+
+    def pack_first_fit(self, **options: Unpack[PackingOptions]) -> IterDataset[Any]:
+        """Documents, which are dicts of arrays, side by side in rows; each goes into the first row with room.
+
+        `num_packing_bins` rows are filled at a time, and come in a random order if `shuffle_bins` is not False.
+
+        >>> import grain
+        >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 2), 1)])
+        >>> packed = documents.to_iter_dataset().pack_first_fit(
+        ...     length_struct={"tokens": 5}, num_packing_bins=2, shuffle_bins=False
+        ... )
+        >>> for row in packed:
+        ...     print(row["tokens"], row["tokens_segment_ids"], row["tokens_positions"])
+        [1 1 1 3 3] [1 1 1 2 2] [0 1 2 0 1]
+        [2 2 2 2 0] [1 1 1 1 0] [0 1 2 3 0]
+        """
+        from grain.ops.packing import pack_first_fit  # only now: `import grain` is to be fast
+
+        return self._derived(pack_first_fit(self._as_node, **options))
+
+    def pack_best_fit(self, **options: Unpack[PackingOptions]) -> IterDataset[Any]:
+        """As `pack_first_fit`, but each document goes into the fullest row with room.
+
+        >>> import grain
+        >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 1), 1)])
+        >>> packed = documents.to_iter_dataset().pack_best_fit(
+        ...     length_struct={"tokens": 5}, num_packing_bins=2, shuffle_bins=False
+        ... )
+        >>> [row["tokens"].tolist() for row in packed]
+        [[1, 1, 1, 0, 0], [2, 2, 2, 2, 3]]
+        """
+        from grain.ops.packing import pack_best_fit  # only now: `import grain` is to be fast
+
+        return self._derived(pack_best_fit(self._as_node, **options))
+
+    def concat_and_split(self, **options: Unpack[SplittingOptions]) -> IterDataset[Any]:
+        """Documents, which are dicts of arrays, one after the other, cut where a row is full.
+
+        >>> import grain
+        >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 2), 1)])
+        >>> for row in documents.to_iter_dataset().concat_and_split(length_struct={"tokens": 5}):
+        ...     print(row["tokens"], row["tokens_segment_ids"], row["tokens_positions"])
+        [1 1 1 2 2] [1 1 1 2 2] [0 1 2 0 1]
+        [2 2 3 3 0] [1 1 2 2 0] [0 1 0 1 0]
+        """
+        from grain.ops.splitting import concat_and_split  # only now: `import grain` is to be fast
+
+        return self._derived(concat_and_split(self._as_node, **options))
+
+    def thread_prefetch(self, prefetch_buffer_size: int) -> IterDataset[T]:
+        """Elements may be made up to `prefetch_buffer_size` ahead; they are the same, in the same order.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(3).to_iter_dataset().thread_prefetch(2))
+        [0, 1, 2]
+        """
+        return self._derived(thread_prefetch(self._as_node, prefetch_buffer_size))
+
+    def mp_prefetch(
+        self,
+        options: MultiprocessingOptions | None = None,
+        worker_init_fn: Callable[[int, int], None] | None = None,
+        sequential_slice: bool = False,
+    ) -> IterDataset[T]:
+        """Make the elements in worker processes; worker i of n makes the elements i, i + n, ...
+
+        Operators that join, drop or count elements do so in each worker by itself. With `sequential_slice` a worker has
+        a block of consecutive records instead. `worker_init_fn` is called in each process, with its index and the
+        number of workers, before anything else. Without options there are 10 workers; with `num_workers=None`, one for
+        each CPU.
+
+        >>> import grain
+        >>> dataset = grain.MapDataset.range(5).map(lambda x: x * x).to_iter_dataset()
+        >>> list(dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
+        [0, 1, 4, 9, 16]
+        """
+        node = self._as_node
+        workers = prefetch_in_processes(node, options, worker_init_fn, sequential_slice)
+        return self if workers is node else self._derived(workers)
+
+    def prefetch(self, multiprocessing_options: MultiprocessingOptions) -> IterDataset[T]:
+        """The old name of `mp_prefetch`."""
+        import warnings
+
+        warnings.warn("Please use `mp_prefetch` instead.", DeprecationWarning, stacklevel=2)
+        return self.mp_prefetch(multiprocessing_options)
+
+    def device_put(self, device: Any, *, cpu_buffer_size: int = 4, device_buffer_size: int = 2) -> IterDataset[T]:
+        """Elements on a JAX device or sharding, some of them ready before and some after the transfer.
+
+        >>> import grain, jax
+        >>> dataset = grain.MapDataset.range(4).batch(2).to_iter_dataset()
+        >>> [type(batch).__name__ for batch in dataset.device_put(jax.devices("cpu")[0])]
+        ['ArrayImpl', 'ArrayImpl']
+        """
+        return self._derived(device_put(self._as_node, device, cpu_buffer_size, device_buffer_size))
+
+    def with_options(self, options: DatasetOptions) -> IterDataset[T]:
+        """Options for the whole pipeline, what comes before included.
+
+        >>> import grain
+        >>> options = grain.experimental.DatasetOptions(filter_warn_threshold_ratio=None)
+        >>> list(grain.MapDataset.range(3).to_iter_dataset().with_options(options))
+        [0, 1, 2]
+        """
+        return self._derived(WithOptions(self._as_node, options))
+
+
+class NodeIterDataset(NodeDataset, IterDataset[T]):
+    """A stream made by the library."""
+
+    _node: IterNode
+
+    def __init__(self, node: IterNode) -> None:
+        self._node = node
+
+    def __iter__(self) -> DatasetIterator[T]:
+        return NodeIterator(self._node)

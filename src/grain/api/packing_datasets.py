@@ -1,0 +1,54 @@
+"""Packing, as classes: the names that Grain has for it."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from grain.api.dataset_iterator import NodeIterator
+from grain.api.iter_dataset import NodeIterDataset
+from grain.ops.custom import iter_node_of
+from grain.ops.pack_and_batch import PackAndBatchOperation
+from grain.ops.packing import PackingOptions, pack_best_fit, pack_first_fit
+from grain.ops.splitting import BOSHandling, SplittingOptions, concat_and_split
+
+__all__ = [
+    "BOSHandling",
+    "BestFitPackIterDataset",
+    "ConcatThenSplitIterDataset",
+    "FirstFitPackIterDataset",
+    "PackAndBatchOperation",
+]
+
+
+class _PackIterDataset(NodeIterDataset[Any]):
+    def __iter__(self) -> PackDatasetIterator:
+        return PackDatasetIterator(self._node)
+
+
+class FirstFitPackIterDataset(_PackIterDataset):
+    """`parent.pack_first_fit(...)`."""
+
+    def __init__(self, parent: Any, **options: Unpack[PackingOptions]) -> None:
+        super().__init__(pack_first_fit(iter_node_of(parent), **options))
+
+
+class BestFitPackIterDataset(_PackIterDataset):
+    """`parent.pack_best_fit(...)`."""
+
+    def __init__(self, parent: Any, **options: Unpack[PackingOptions]) -> None:
+        super().__init__(pack_best_fit(iter_node_of(parent), **options))
+
+
+class PackDatasetIterator(NodeIterator[Any]):
+    """An iterator over packed rows."""
+
+    def get_packed_batch_size_bytes(self) -> int:
+        """The size of all rows that are filled at a time; known from the first element on."""
+        return self._stream.operator.batch_bytes(self._stream.state)  # type: ignore[no-any-return]
+
+
+class ConcatThenSplitIterDataset(NodeIterDataset[Any]):
+    """`parent.concat_and_split(...)`."""
+
+    def __init__(self, parent: Any, **options: Unpack[SplittingOptions]) -> None:
+        super().__init__(concat_and_split(iter_node_of(parent), **options))

@@ -1,0 +1,1 @@
+"""Paths, globs, URLs and ranged reads."""

@@ -1,0 +1,1 @@
+"""Arithmetic on indices: permutations, selections, random generators by index."""

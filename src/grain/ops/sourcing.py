@@ -1,0 +1,159 @@
+"""Where pipelines begin: sources and ranges, and the step from random access to a stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from grain.fields import Fields
+from grain.graph.node import Context, IterNode, MapNode, Parent
+from grain.graph.specs import ShapeDtypeStruct
+from grain.indices.arithmetic import exact
+from grain.options import ReadOptions, warn
+from grain.plan.kinds import IndexStep, Read
+from grain.plan.reads import Indices, records_of
+
+WINDOW = 1000
+_SECONDS_BETWEEN_WARNINGS = 60
+
+
+class Source(MapNode):
+    """The records of a random access source."""
+
+    source: Any
+
+    @property
+    def length(self) -> int:
+        return len(self.source)
+
+    def lower(self) -> Read:
+        source = self.source
+        try:
+            len(source)
+        except TypeError:  # not known: indices are passed on as they are
+            return Read(records_of(source))
+        return Read(records_of(source), steps=(IndexStep(lambda index: index % len(source)),))
+
+    def __str__(self) -> str:
+        return f"SourceMapDataset(source={type(self.source).__name__})"
+
+
+class Range(MapNode):
+    """The numbers of a `range`."""
+
+    range: range
+
+    @property
+    def length(self) -> int:
+        return len(self.range)
+
+    def lower(self) -> Read:
+        start, step, length = self.range.start, self.range.step, len(self.range)
+        numbers = IndexStep(lambda index: exact(index % length, abs(step), start) * step + start)
+        return Read(Indices(), steps=(IndexStep(lambda index: index % length) if (start, step) == (0, 1) else numbers,))
+
+    @property
+    def default_read_options(self) -> ReadOptions:
+        return ReadOptions(prefetch_buffer_size=0)  # numbers are not worth a thread
+
+    def element_spec(self) -> Any:
+        return ShapeDtypeStruct(shape=(), dtype=np.int64)
+
+    def __str__(self) -> str:
+        return f"RangeMapDataset(start={self.range.start}, stop={self.range.stop}, step={self.range.step})"
+
+
+class ToIter(IterNode):
+    """The elements of one epoch in the order of their indices, without those that are None."""
+
+    parent: MapNode
+    read_options: ReadOptions
+    allow_nones: bool = False
+    reads_by_index = True
+
+    class State(Fields):
+        next_index: int = 0
+        _seen: int = 0
+        """How many elements of the present window of `check_dropped` have been read."""
+        _dropped: int = 0
+        """How many of them were dropped."""
+
+    @property
+    def parents(self) -> tuple[MapNode]:
+        return (self.parent,)
+
+    def placed(self, place: Any) -> ToIter:
+        return self.replaced(parent=self.parent.placed(place))
+
+    def run(self, state: Any, reader: Any) -> Iterator[Any]:
+        """The elements from the state on. The state may be moved between two of them: it goes on from there."""
+        index, allow_nones = state.next_index, self.allow_nones
+        window_end, dropped = index + WINDOW - state._seen, state._dropped
+        is_reading = True
+        try:
+            elements = reader.first(index)
+            while elements is not None:
+                for element in elements:
+                    state.next_index = index = index + 1
+                    if index == window_end:
+                        is_missing = element is None and not allow_nones
+                        in_window, window_end, dropped = dropped + is_missing, index + WINDOW, -is_missing
+                        is_reading = False
+                        check_dropped(in_window, self, reader.context)
+                        is_reading = True
+                    if element is None and not allow_nones:
+                        dropped += 1
+                        continue
+                    yield element
+                    if state.next_index != index:
+                        window_end += state.next_index - index
+                        index = state.next_index
+                        elements = reader.first(index)
+                        break
+                else:
+                    elements = reader.rest(index)
+        except Exception:
+            if is_reading:
+                state.next_index = reader.after_failure(index)
+            raise
+        finally:
+            state._seen, state._dropped = WINDOW + index - window_end, dropped
+
+    def get_next_index(self, state: Any, parent: Parent) -> int:
+        return int(state.next_index)
+
+    def element_spec(self, parent: Any) -> Any:
+        return parent
+
+    def __str__(self) -> str:
+        return f"PrefetchIterDataset(read_options={self.read_options}, allow_nones={self.allow_nones})"
+
+
+def to_iter(parent: MapNode, read_options: ReadOptions | None = None, allow_nones: bool = False) -> ToIter:
+    """A stream of `parent`."""
+    return ToIter(parent, read_options or parent.default_read_options, allow_nones)
+
+
+_last_warning = -float("inf")
+
+
+def check_dropped(dropped: int, operator: IterNode, context: Context) -> None:
+    """Warn, or raise, when too many of the last 1,000 elements were dropped."""
+    global _last_warning
+    ratio, options = dropped / WINDOW, context.dataset_options
+    message = (
+        f"Transformation {operator} skipped {100 * ratio:.2f} % of the last seen {WINDOW} elements. "
+        "Please check the filtering logic. If this is intended, consider pre-filtering the input dataset before "
+        "training. To change this check, set `grain.experimental.DatasetOptions.filter_{}_threshold_ratio` "
+        "and apply it with `ds.with_options(...)`."
+    )
+    if options.filter_raise_threshold_ratio and ratio >= options.filter_raise_threshold_ratio:
+        raise ValueError(message.format("raise"))
+    if options.filter_warn_threshold_ratio and ratio >= options.filter_warn_threshold_ratio:
+        now = time.monotonic()
+        if now - _last_warning >= _SECONDS_BETWEEN_WARNINGS:
+            _last_warning = now
+            warn(message.format("warn"))

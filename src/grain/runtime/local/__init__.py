@@ -1,0 +1,1 @@
+"""Plans that run in this process: inline and on threads."""

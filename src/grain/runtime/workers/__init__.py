@@ -1,0 +1,1 @@
+"""Plans that run in worker processes: starting them, talking to them, sharing memory with them."""

@@ -1,0 +1,46 @@
+"""Pipelines on their way to workers: pickled once, in memory that all of them share."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+import weakref
+from typing import Any
+
+import numpy as np
+
+from grain.runtime.workers.pickling import pickled_by_value, unpacked
+from grain.runtime.workers.slabs import aligned, anonymous_file
+
+_numbers = itertools.count()
+
+
+class Parcel:
+    """A pickled value. Arrays in it are not copied by those who open it, unless they write to them."""
+
+    def __init__(self, value: Any) -> None:
+        buffers: list[Any] = []
+        body = pickled_by_value(value, buffers.append)
+        pieces = [memoryview(body), *(buffer.raw() for buffer in buffers)]
+        self.number = next(_numbers)
+        self.sizes = [piece.nbytes for piece in pieces]
+        total = sum(map(aligned, self.sizes))
+        self.file = anonymous_file(total)
+        weakref.finalize(self, os.close, self.file)
+        memory = np.frombuffer(mmap.mmap(self.file, total), np.uint8)
+        start = 0
+        for piece in pieces:
+            memory[start : start + piece.nbytes] = np.frombuffer(piece, np.uint8)
+            start += aligned(piece.nbytes)
+
+
+def opened(file: int, sizes: list[int]) -> Any:
+    """The value of a parcel, in another process."""
+    memory = mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    os.close(file)
+    pieces, start = [], 0
+    for size in sizes:
+        pieces.append(memoryview(memory)[start : start + size])
+        start += aligned(size)
+    return unpacked(pieces[0], pieces[1:])

@@ -1,0 +1,289 @@
+"""Streams whose elements a worker process makes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from grain.fields import Fields
+from grain.graph.node import Context, Node, copied
+from grain.ops.process_prefetch import Distribution, ProcessPrefetch
+from grain.options import warn
+from grain.runtime.workers.launching import worker_environment, working_directory
+from grain.runtime.workers.parcels import Parcel
+from grain.runtime.workers.pickling import pickled_by_value, unpacked_error
+from grain.runtime.workers.pool import Worker, WorkerDiedError, pool
+from grain.runtime.workers.protocol import Job, Reply, Say
+from grain.runtime.workers.stack_dump import whereabouts
+
+_WORK = "grain.streams.serving:serve"
+_SECONDS_BETWEEN_LOOKS = 0.25
+SECONDS_UNTIL_STUCK = 60.0
+
+
+class RemoteStream:
+    """A worker's elements.
+
+    Its state is that of the worker's pipeline after the element that was returned last. So whenever there is doubt
+    about the worker - it is gone, a call was interrupted, this is a fork of the process that had it - it is given up,
+    and another goes on from the state.
+    """
+
+    parents: tuple[Any, ...] = ()
+    element_index = None
+
+    def __init__(self, operator: ProcessPrefetch, context: Context, open_stream: Callable[..., Any]) -> None:
+        self.operator, self.context, self._open_stream = operator, context, open_stream
+        self._state: Any = None
+        self._model: Any = None
+        self._worker: Worker | None = None
+        self._giving_back: weakref.finalize[..., RemoteStream] | None = None
+        self._has_ended = self._is_receiving = self._is_closed = False
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> RemoteStream:
+        return self
+
+    def __next__(self) -> Any:
+        with self._lock:
+            if self._has_ended:
+                raise StopIteration
+            if self._is_receiving:  # the last call was interrupted half-way: what was received then is lost
+                self._lose_worker()
+            self._is_receiving = True
+            reply = self._next_reply()
+            if reply.kind in (Say.END, Say.FAILED):
+                self._give_back()
+                self.context.packing.add(reply.counted)
+                self._has_ended, self._is_receiving = reply.kind == Say.END, False
+                raise StopIteration if self._has_ended else unpacked_error(reply.rest)
+            element, error = self._outcome(reply)
+            self._state, self._is_receiving = reply.state, False
+            self.context.packing.add(reply.counted)
+            if error is not None:
+                raise error
+            return element
+
+    def _next_reply(self) -> Reply:
+        self._start()
+        assert self._worker is not None
+        began, warning = time.monotonic(), SECONDS_UNTIL_STUCK
+        try:
+            while (reply := self._worker.receive(_SECONDS_BETWEEN_LOOKS)) is None:
+                if self._is_closed:
+                    self._give_back()
+                    self._refuse()
+                if time.monotonic() - began >= warning:
+                    self._warn_of_waiting(warning)
+                    warning *= 2
+            return reply
+        except WorkerDiedError:
+            worker = self._worker
+            self._lose_worker()
+            if worker.is_reused and not worker.has_replied:  # it has ended, idle, before it got the job
+                return self._next_reply()
+            self._is_receiving = False
+            raise RuntimeError(self._obituary(worker)) from None
+
+    def _outcome(self, reply: Reply) -> tuple[Any, BaseException | None]:
+        """The element, or the error in its place; and tell the worker that it was taken."""
+        assert self._worker is not None
+        element = error = None
+        try:
+            if reply.kind == Say.ERROR:
+                error = unpacked_error(reply.rest)
+            else:
+                element = self._worker.element(reply)
+        except Exception as failure:
+            failure.add_note(f"Raised when an element of {self._name()}, a process, was unpickled in this one.")
+            error = failure
+        with contextlib.suppress(WorkerDiedError):  # which is of interest when all that it has sent has been received
+            self._worker.taken()
+        return element, error
+
+    def _obituary(self, worker: Worker) -> str:
+        process = worker.process
+        if process.refusal is not None:
+            return f"{self._name()} could not be started: {process.refusal}. Use fewer workers, or raise the limit."
+        how = "for an unknown reason" if process.exit_code is None else f"with exit code {process.exit_code}"
+        with contextlib.suppress(ValueError, TypeError):  # not a signal, or one without a name
+            how += f" ({signal.Signals(-process.exit_code).name})"  # type: ignore[operator]
+        return (
+            f"Worker process was terminated unexpectedly {how}. Search the logs above for the source of the crash. "
+            f"It was {self._name()}, after the state {self.save()}, from where the next call starts it anew. "
+            "If it ends again, run the pipeline without `mp_prefetch` to see why. SIGKILL often means: out of memory."
+        )
+
+    def _warn_of_waiting(self, seconds: float) -> None:
+        assert self._worker is not None
+        warn(
+            "%s has given no element for %.0f seconds, after the state %s. It is in:\n%s",
+            self._name(),
+            seconds,
+            self.save(),
+            whereabouts(self._worker.process, self._worker.report),
+        )
+
+    def _name(self) -> str:
+        return f"worker {self.operator.index} of {self.operator.distribution.count}"
+
+    def start_prefetch(self) -> None:
+        """Let a worker begin, if none has."""
+        with self._lock:
+            self._start()
+
+    def _start(self) -> None:
+        if self._worker is not None and self._worker.owner != os.getpid():
+            self._lose_worker()
+        if self._worker is not None or self._has_ended:
+            return
+        if self._is_closed:
+            self._refuse()
+        parcel, job = _parcel_for(self.operator), self._job()
+        key = None if job.init is None else (job.init, job.worker_index, job.worker_count, job.path, job.environment)
+        workers = pool(_WORK)
+        worker = workers.acquire(key)
+        self._giving_back = weakref.finalize(self, workers.release, worker)
+        self._giving_back.atexit = False  # the pool itself is closed then
+        with contextlib.suppress(WorkerDiedError):  # it is found dead when an element is asked for
+            worker.start(job.replaced(sizes=parcel.sizes), parcel)
+        self._worker = worker
+
+    def _refuse(self) -> None:
+        raise ValueError(f"Trying to advance a closed iterator: {self._name()} was closed, perhaps by another thread.")
+
+    def _job(self) -> Job:
+        distribution = self.operator.distribution
+        return Job(
+            sizes=[],
+            worker_index=self.operator.index,
+            worker_count=distribution.count,
+            is_sequential=distribution.is_sequential,
+            window=distribution.buffer_size + 1,
+            state=None if self._state is None else pickled_by_value(self._state),
+            options=self.context.dataset_options,
+            init=_pickled_init(distribution),
+            directory=working_directory(),
+            path=list(sys.path),
+            environment=worker_environment(),
+        )
+
+    def _lose_worker(self) -> None:
+        """Give up a worker that cannot be talked to any more."""
+        if self._giving_back is not None:
+            self._giving_back.detach()
+        if self._worker is not None:
+            (self._worker.end if self._worker.owner == os.getpid() else self._worker.close)()
+        self._worker = self._giving_back = None
+
+    def _give_back(self) -> None:
+        """Let others have the worker."""
+        if self._giving_back is not None:
+            self._giving_back()
+        self._worker = self._giving_back = None
+
+    def _stream_here(self) -> Any:
+        """The worker's pipeline in this process: it is never read, only asked what states mean."""
+        if self._model is None:
+            self._model = self._open_stream(self.operator.part(), self.context)
+        return self._model
+
+    def save(self) -> Any:
+        """The state after the element returned last."""
+        if self._state is None:
+            self._state = self._stream_here().save()
+        return copied(self._state)
+
+    def restore(self, saved: Any) -> None:
+        """Go to a position that `save` gave."""
+        for part, state in self.loaded(saved):
+            part.become(state)
+
+    def loaded(self, saved: Any) -> list[tuple[Any, Any]]:
+        """The state, once it is known to fit."""
+        self._stream_here().loaded(saved)
+        return [(self, copied(saved))]
+
+    def become(self, state: Any) -> None:
+        """Go on from `state`."""
+        self._give_back()
+        self._state, self._has_ended = state, False
+
+    def get_next_index(self) -> int:
+        """The number of elements before the next one, where the pipeline knows it."""
+        here = self._stream_here()
+        here.restore(self.save())
+        return here.get_next_index()  # type: ignore[no-any-return]
+
+    def set_next_index(self, index: int) -> None:
+        """Go to an element by its number."""
+        here = self._stream_here()
+        here.set_next_index(index)
+        self.become(here.save())
+
+    def adopt_context(self, context: Context) -> None:
+        """Take part in a larger pipeline; a worker that has begun keeps the options that it began with."""
+        self.context = context
+
+    def close(self) -> None:
+        """Give the worker back; if another thread is waiting for an element, it does so."""
+        self._is_closed = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._give_back()
+                if self._model is not None:
+                    self._model.close()
+            finally:
+                self._lock.release()
+
+
+class _Shipment(Fields):
+    """A pipeline as it was when an iterator began, and the workers of that iterator that have it."""
+
+    parcel: Parcel
+    receivers: set[int]
+
+
+_shipments: weakref.WeakKeyDictionary[Distribution, _Shipment] = weakref.WeakKeyDictionary()
+
+
+def _parcel_for(operator: ProcessPrefetch) -> Parcel:
+    """The pipeline as it is now, pickled once for all workers of an iterator: they start one after the other."""
+    distribution = operator.distribution
+    shipment = _shipments.get(distribution)
+    if shipment is None or operator.index in shipment.receivers:
+        try:
+            shipment = _shipments[distribution] = _Shipment(Parcel(distribution.whole), set())
+        except Exception as error:
+            error.add_note(f"Dataset: {_unpicklable(distribution.whole)} cannot be pickled!")
+            error.add_note("Workers get the pipeline by pickling it, with cloudpickle: see what it holds on to.")
+            raise
+    shipment.receivers.add(operator.index)
+    return shipment.parcel
+
+
+def _unpicklable(node: Node) -> Node:
+    """The first node, from the sources on, that cannot be pickled."""
+    for parent in node.parents:
+        try:
+            pickled_by_value(parent)
+        except Exception:
+            return _unpicklable(parent)
+    return node
+
+
+def _pickled_init(distribution: Distribution) -> bytes | None:
+    if distribution.worker_init_fn is None:
+        return None
+    try:
+        return pickled_by_value(distribution.worker_init_fn)
+    except Exception as error:
+        error.add_note(f"Raised when worker_init_fn {distribution.worker_init_fn!r} was pickled for the workers.")
+        raise

@@ -17,18 +17,9 @@ import grain.ops
 from grain import MapDataset
 from grain.graph.node import IterNode, MapNode, ancestors
 from grain.ops.custom import node_of
-from support.pipelines import (
-    ITER_PIPELINES,
-    MAP_PIPELINES,
-    NAMES,
-    READ_OPTIONS,
-    Doubled,
-    Opening,
-    UpToThree,
-    Zigzag,
-    iter_pipeline,
-    plain,
-)
+from support.comparison import plain
+from support.pipelines import ITER_PIPELINES, MAP_PIPELINES, NAMES, READ_OPTIONS, Opening, iter_pipeline
+from support.user_code import Doubled, UpToThree, Zigzag
 
 
 @pytest.fixture(params=READ_OPTIONS)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from grain import IterDataset, MapDataset
-from support.pipelines import READ_OPTIONS, numbers, plain
+from support.comparison import plain
+from support.pipelines import READ_OPTIONS, numbers
 
 
 class Watched:

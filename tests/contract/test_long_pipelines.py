@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from grain import IterDataset, MapDataset
-from support.pipelines import Doubled, Shelf, UpToThree, add_noise, is_even, numbers, pair_with_index, plain
+from support.comparison import plain
+from support.pipelines import numbers
+from support.user_code import Doubled, Shelf, UpToThree, add_noise, is_even, pair_with_index
 
 
 def noisy_mix():

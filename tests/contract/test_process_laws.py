@@ -8,7 +8,8 @@ import pytest
 
 from grain import MultiprocessingOptions
 from grain.experimental import multithread_prefetch
-from support.pipelines import NAMES, iter_pipeline, plain
+from support.comparison import plain
+from support.pipelines import NAMES, iter_pipeline
 
 ROWS = [name for name in NAMES if "mp_prefetch" not in name]
 

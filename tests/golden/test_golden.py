@@ -20,7 +20,7 @@ import pytest
 
 from grain import MapDataset, ReadOptions, experimental
 from grain.experimental import BOSHandling
-from support import golden_pipelines, pipelines
+from support import comparison, golden_pipelines, pipelines
 from support.golden_pipelines import as_state, build, plain
 
 GOLDEN = Path(__file__).parent
@@ -123,7 +123,7 @@ def recorded(request):
 
 
 def as_json(value):
-    return json.loads(json.dumps(pipelines.plain(value)))
+    return json.loads(json.dumps(comparison.plain(value)))
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if name.startswith("map: ")])
@@ -173,12 +173,12 @@ def packed(request):
 
 def as_recorded(row):
     """A row with all that is to be the same: the order of its keys, types, shapes, values."""
-    return [[name, pipelines.plain(value)] for name, value in row.items()]
+    return [[name, comparison.plain(value)] for name, value in row.items()]
 
 
 def test_packed_rows_and_states(packed):
     dataset, case = packed
-    expected = [[[name, pipelines.plain(decoded(value))] for name, value in row] for row in case["rows"]]
+    expected = [[[name, comparison.plain(decoded(value))] for name, value in row] for row in case["rows"]]
     iterator = iter(dataset)
     states, rows = [iterator.get_state()], []
     for row in iterator:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grain import IterDataset, MapDataset
 from support import models
-from support.pipelines import plain
+from support.comparison import plain
 from support.strategies import LONGEST, iter_pipelines, map_pipelines
 
 bounded = settings(

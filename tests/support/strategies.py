@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from grain import IterDataset, MapDataset, ReadOptions
 from grain.experimental import DatasetOptions
 from support import models
-from support.pipelines import Doubled, RunningSum, UpToThree, add_noise, add_one, is_even
+from support.user_code import Doubled, RunningSum, UpToThree, add_noise, add_one, is_even
 
 SEEDS = st.sampled_from([0, 1, 42, 2**32 - 1])
 SIZES = st.integers(1, 5)

@@ -12,7 +12,8 @@ import pytest
 import grain
 from grain import IterDataset, MapDataset
 from grain.experimental import get_next_index, set_next_index
-from support.pipelines import READ_OPTIONS, plain
+from support.comparison import plain
+from support.pipelines import READ_OPTIONS
 
 INLINE = READ_OPTIONS["inline"]
 

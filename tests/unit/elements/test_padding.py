@@ -6,7 +6,7 @@ import pytest
 from grain import MapDataset, transforms
 from grain.experimental import ShapeDtypeStruct, get_element_spec
 from grain.transforms import Padding
-from support.pipelines import plain
+from support.comparison import plain
 
 SHORT, LONG = np.array([1, 2], np.int16), np.array([3, 4, 5], np.int16)
 RECORDS = [

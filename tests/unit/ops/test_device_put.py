@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from grain.experimental import device_put
-from support.pipelines import add_one, as_record, numbers
+from support.pipelines import numbers
+from support.user_code import add_one, as_record
 
 jax = pytest.importorskip("jax")
 CPU = jax.devices("cpu")[0]

@@ -14,8 +14,9 @@ from grain.experimental import (
     multithread_prefetch,
     set_next_index,
 )
-from support.pipelines import add_noise, add_one, is_even, numbers, pair_with_index
+from support.pipelines import numbers
 from support.subclasses import Counting
+from support.user_code import add_noise, add_one, is_even, pair_with_index
 
 
 def stream():

@@ -20,9 +20,10 @@ from grain.ops.custom import node_of
 from grain.ops.mapping import IterMapWithIndex, MapMapWithIndex, MapRandomMap
 from grain.ops.reading import Source
 from grain.ops.sharding import sharded, worker_part
-from support.pipelines import (
-    MAP_PIPELINES,
-    NAMES,
+from support.comparison import plain
+from support.pipelines import MAP_PIPELINES, NAMES, iter_pipeline, numbers
+from support.subclasses import Added, Counting, CountingIterator, EveryOther, Secretive, Tripled
+from support.user_code import (
     Doubled,
     Negate,
     RunningSum,
@@ -31,12 +32,8 @@ from support.pipelines import (
     add_noise,
     add_one,
     is_even,
-    iter_pipeline,
-    numbers,
     pair_with_index,
-    plain,
 )
-from support.subclasses import Added, Counting, CountingIterator, EveryOther, Secretive, Tripled
 
 
 def shards_of(dataset, count, sequential=False):

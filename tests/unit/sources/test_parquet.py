@@ -20,7 +20,7 @@ from grain.ops.sharding import sharded
 from grain.sources import ParquetDataSource
 from grain.sources import parquet as parquet_module
 from grain.sources.parquet import ParquetFiles
-from support.pipelines import plain
+from support.comparison import plain
 
 
 @pytest.fixture

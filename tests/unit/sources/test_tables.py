@@ -14,7 +14,7 @@ import pytest
 
 from grain import ArrowDataSource, CsvDataSource, MapDataset, MultiprocessingOptions, NumpyDataSource
 from grain.sources import arrow_columns
-from support.pipelines import plain
+from support.comparison import plain
 
 COLUMNS = {
     "number": list(range(10)),

@@ -17,7 +17,7 @@ import grain
 from grain import ArrayRecordDataSource, MapDataset, ParquetDataSource
 from grain.sources import write
 from grain.writing.formats import ArrayRecordFormat, format_of
-from support.pipelines import plain
+from support.comparison import plain
 from support.programs import program
 
 

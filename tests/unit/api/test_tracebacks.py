@@ -1,11 +1,14 @@
 """Users see their own frames, unless they ask for all of them."""
 
 import traceback
+from pathlib import Path
 
 import pytest
 
 import grain
 from grain.tracebacks import UnfilteredStackTraceError
+
+PACKAGE = Path(grain.__file__).parent
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def failure():
 def own_frames(error):
     frames = traceback.extract_tb(error.__traceback__)
     assert frames[-1].name == "fail"
-    return [frame.name for frame in frames if "grain" in frame.filename and "tests" not in frame.filename]
+    return [frame.name for frame in frames if PACKAGE in Path(frame.filename).parents]
 
 
 @pytest.mark.parametrize("mode", ["auto", "quiet_remove_frames", "remove_frames"])

@@ -22,7 +22,17 @@ class RecordKeyError(ValueError, IndexError):
     """A number that a source of files has no record for."""
 
 
-def add_place(error: BaseException, operator: object, index: int | None) -> None:
-    """Say in a note which operator failed, and for which element."""
+_ORIGIN = "_grain_origin"
+
+
+def is_from(error: BaseException, operator: object) -> bool:
+    """Whether it was `operator` that lost an element with `error`."""
+    return error.__dict__.get(_ORIGIN) == id(operator)
+
+
+def add_place(error: BaseException, operator: object, index: int | None, origin: object = None) -> None:
+    """Say in a note which operator failed, for which element; `origin` is the operator that has lost one of its own."""
+    if origin is not None:
+        error.__dict__.setdefault(_ORIGIN, id(origin))
     element = "" if index is None else f" for the element at index {index}"
     error.add_note(f"Raised in {operator}{element}.")

@@ -42,7 +42,7 @@ from grain.ops.worker_parts import prefetch_in_threads
 from grain.options import DatasetOptions, ExecutionTrackingMode
 from grain.public_names import found_in
 from grain.streams.prefetching import PrefetchStream
-from grain.streams.stream import CustomStream, Stream
+from grain.streams.stream import CustomStream, OperatorStream
 from grain.transforms import FlatMap as FlatMapTransform
 from grain.transforms import MapWithIndex as MapWithIndexTransform
 
@@ -216,11 +216,17 @@ class ThreadPrefetchDatasetIterator(StreamIterator[Any]):
         operator = thread_prefetch(None, prefetch_buffer_size)
         self._is_native = isinstance(parent, DatasetIterator)
         context = parent._ctx if self._is_native else Context(DatasetOptions(), WorkerContext())
-        below = CustomStream(operator, parent, context)
+        start = parent.get_state()
+
+        def rewound() -> Any:
+            parent.set_state(start)
+            return parent
+
+        below = CustomStream(operator, parent, context, rewound)
         if prefetch_buffer_size:
-            super().__init__(PrefetchStream(operator, below, context, prefetch_buffer_size))
+            super().__init__(PrefetchStream(operator, context, prefetch_buffer_size, lambda: below))
         else:
-            super().__init__(Stream(operator, (below,), context))
+            super().__init__(OperatorStream(operator, (below,), context))
 
     def _set_next_index(self, index: int) -> None:
         if not self._is_native:

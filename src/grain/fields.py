@@ -29,6 +29,7 @@ class Fields:
     _defaults: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         defaults: dict[str, Any] = {}
         for base in reversed(cls.__mro__[1:]):
             defaults.update(base.__dict__.get("_defaults", {}))

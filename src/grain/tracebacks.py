@@ -7,7 +7,7 @@ from types import TracebackType
 
 from grain.config import config
 
-_PACKAGE = os.path.dirname(__file__) + os.sep
+PACKAGE_FOLDER = os.path.dirname(__file__) + os.sep
 
 
 class UnfilteredStackTraceError(Exception):
@@ -56,7 +56,7 @@ def _is_own(traceback: TracebackType) -> bool:
 
 def is_own_file(name: str) -> bool:
     """Whether a file is one of the library's."""
-    return name.startswith(_PACKAGE)
+    return name.startswith(PACKAGE_FOLDER)
 
 
 def _is_in_notebook() -> bool:

@@ -27,7 +27,7 @@ def echo(channel):
 
 @pytest.fixture(params=[ForkServer, Spawning])
 def launcher(request):
-    made = request.param("test_launching:echo")
+    made = request.param(echo)
     yield made
     made.close()
 
@@ -72,7 +72,7 @@ def test_exit_code_of_a_process_that_still_runs_is_not_known(launcher):
 
 def test_server_with_other_limits_is_not_usable(monkeypatch):
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    server = ForkServer("test_launching:echo")
+    server = ForkServer(echo)
     assert server.is_usable
     monkeypatch.setenv("MKL_NUM_THREADS", "4")
     assert not server.is_usable

@@ -75,9 +75,9 @@ class DataLoader(Generic[T]):
         self._records = sampled(data_source, sampler, self._shard_options, with_metadata)
         self._node = prefetch_in_processes(self._pipeline(), self._multiprocessing_options, None, False)
 
-    def _pipeline(self) -> IterNode:
+    def _pipeline(self) -> IterNode[Any]:
         recorder = Recorder(self._sampler)
-        stream: IterNode = to_iter(self._records, self._read_options, allow_nones=True)
+        stream: IterNode[Any] = to_iter(self._records, self._read_options, allow_nones=True)
         if self._records.with_index:
             stream = DataMap(stream, Function(recorder.record, "map"))
         return operated(stream, self._operations, recorder)
@@ -114,7 +114,8 @@ class DataLoader(Generic[T]):
         source, shard = self._data_source, self._shard_options
         described = str(type(source)) if isinstance(source, list | tuple | np.ndarray) else repr(source)
         accepts = getattr(source, "_accepts_description", lambda description: False)
-        return Layout(shard.shard_index, shard.shard_count, self._worker_count, repr(self._sampler), described, accepts)
+        place = shard.shard_index, shard.shard_count, self._worker_count
+        return Layout(*place, repr(self._sampler), described, self._node, accepts)
 
 
 def _shard_options_of(sampler: Any) -> ShardOptions:

@@ -13,7 +13,9 @@ from grain.files.state_files import Checkpointable
 from grain.graph.node import Context, Node, WorkerContext
 from grain.ops.mixing import mixture_counts
 from grain.options import DatasetOptions
+from grain.streams.cursor import Cursor
 from grain.streams.opening import open_stream
+from grain.streams.stream import Stream
 from grain.tracebacks import shorten_traceback
 
 T = TypeVar("T")
@@ -142,40 +144,32 @@ class Measuring:
 MEASURING = Measuring()
 
 
-class StreamIterator(DatasetIterator[T]):
+class StreamIterator(Cursor[T], DatasetIterator[T]):
     """An iterator over a stream."""
 
-    def __init__(self, stream: Any) -> None:
-        super().__init__()
-        self._stream = stream
-        self.__dict__["_grain_context"] = self._stream.context
-        self._elements: Iterator[T] = iter(self._stream)
+    def __init__(self, stream: Stream) -> None:
+        DatasetIterator.__init__(self)
+        Cursor.__init__(self, stream)
+        self.__dict__["_grain_context"] = stream.context
 
-    def __next__(self) -> T:
-        try:
-            return next(self._elements)
-        except StopIteration:
-            self._elements = iter(())  # until the state is set
-            raise
-        except BaseException as error:
-            self._elements = self._resumed()
+    def _met(self, error: BaseException) -> None:
+        super()._met(error)
+        if not isinstance(error, StopIteration):
             shorten_traceback(error)
-            raise
 
     def _resumed(self) -> Iterator[T]:
-        return self._refusals() if self._closed else iter(self._stream)
+        return self._refusals() if self._closed else super()._resumed()
 
     def _refusals(self) -> Iterator[T]:
         self._assert_not_closed()
         yield from ()
 
     def get_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._stream.save()
+        state: dict[str, Any] = self._track.save(may_run=not self._closed)
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._stream.restore(state)
-        self._elements = self._resumed()
+        self.go_to(state)
 
     def start_prefetch(self) -> None:
         self._assert_not_closed()
@@ -191,10 +185,12 @@ class StreamIterator(DatasetIterator[T]):
         self._stream.adopt_context(context)
 
     def _get_next_index(self) -> int:
-        return self._stream.get_next_index()  # type: ignore[no-any-return]
+        self._track.return_if_lost()
+        return self._stream.get_next_index()
 
     def _set_next_index(self, index: int) -> None:
         self._stream.set_next_index(index)
+        self._track.restored(self._stream.mark())
         self._elements = self._resumed()
 
     def __str__(self) -> str:

@@ -21,7 +21,8 @@ from grain.files.state_files import (
 from grain.graph.node import ancestors, required
 from grain.indices.arithmetic import integer
 from grain.ops.custom import iter_node_of, node_of
-from grain.ops.resharding import ShardState, interleave_of, shard_states, with_shard_states
+from grain.ops.interleaving import ShardState
+from grain.ops.resharding import interleave_of, shard_states, with_shard_states
 from grain.ops.worker_parts import sharded
 from grain.options import MultiprocessingOptions, ReadOptions
 from grain.sharding import ShardOptions
@@ -235,7 +236,7 @@ class _StreamShard(_Shard):
         self.iterator.set_state(state)
 
     def get_shard_states(self) -> dict[int, ShardState]:
-        states = shard_states(self.get_state(), len(self._interleave.datasets), self._state_at_start)
+        states = shard_states(self._node, self.get_state(), self._state_at_start)
         return dict(zip(self._numbers(), states, strict=True))
 
     def state_of_shards(self, states: Mapping[int, ShardState]) -> dict[str, Any]:
@@ -246,7 +247,7 @@ class _StreamShard(_Shard):
                 "as were saved."
             )
         own = [required(states[number], ("exhausted", "state"), self._node) for number in self._numbers()]
-        return with_shard_states(self.get_state(), own, self._interleave.cycle_length)  # type: ignore[no-any-return]
+        return with_shard_states(self._node, self.get_state(), own)  # type: ignore[no-any-return]
 
     def shard_files(self) -> dict[str, str]:
         return {_shard_file(number): state_text(state) for number, state in self.get_shard_states().items()}

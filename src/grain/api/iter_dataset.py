@@ -112,7 +112,7 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         return NodeIterDataset(node)
 
     @property
-    def _as_node(self) -> IterNode:
+    def _as_node(self) -> IterNode[Any]:
         return iter_node_of(self)  # type: ignore[no-any-return]
 
     def limit(self, count: int) -> IterDataset[T]:
@@ -337,9 +337,9 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
 class NodeIterDataset(NodeDataset, IterDataset[T]):
     """A stream made by the library."""
 
-    _node: IterNode
+    _node: IterNode[Any]
 
-    def __init__(self, node: IterNode) -> None:
+    def __init__(self, node: IterNode[Any]) -> None:
         self._node = node
 
     def __iter__(self) -> DatasetIterator[T]:

@@ -10,8 +10,15 @@ from typing import Any
 
 from grain.errors import StateMismatchError
 from grain.fields import Frozen
+from grain.graph.node import IterNode
+from grain.ops.interleaving import Position
+from grain.streams.stream import anchored, split_anchored
 
 _VERSION = 2
+_PASSED = "passed_since_last_seen"
+"""Only right after an error: the elements that each worker has given since, and errors after the last of them."""
+_ALL = "all"
+"""In its place: how many elements all workers together have given."""
 _ADVICE = "\nGrain uses `repr({0})` to validate the {1}, so you may need to implement a custom `__repr__`."
 
 
@@ -23,29 +30,36 @@ class Layout(Frozen):
     worker_count: int
     sampler: str
     data_source: str
+    operator: IterNode[Any]
+    """Of the pipeline."""
     accepts_source: Callable[[str], bool]
     """Whether another description of the data source is right too."""
 
     def written(self, saved: Any) -> dict[str, Any]:
         """The state of the pipeline as one of the loader."""
-        seen = (
-            [state["next_index"] for state in saved["iterators_in_use_states"]]
-            if self.worker_count
-            else [saved["next_index"]]
-        )
-        workers = len(seen)
-        turn = saved["next_index_in_cycle"] if self.worker_count else 0
-        return {
+        since_all: list[int] = []
+        position = Position.of_workers(0, [saved])
+        if self.worker_count:
+            saved, *since_all = split_anchored(saved)
+            start = Position.of_workers(0, [None] * self.worker_count)
+            position = start if saved is None else Position.of_saved(saved, self.operator)
+        workers = len(position.states)
+        seen = [split_anchored(state) for state in position.states]
+        written = {
             "version": _VERSION,
             "last_seen_indices": {
                 str(worker): (worker + (count - 1) * workers) * self.shard_count + self.shard_index
-                for worker, count in enumerate(seen)
+                for worker, count in enumerate(0 if state is None else state["next_index"] for state, *_ in seen)
             },
-            "last_worker_index": turn - 1,
+            "last_worker_index": position.turn - 1,
             "worker_count": self.worker_count,
             "sampler": self.sampler,
             "data_source": self.data_source,
         }
+        passed = {str(worker): since for worker, (_, *since) in enumerate(seen) if any(since)}
+        if any(since_all):
+            passed[_ALL] = since_all
+        return {**written, _PASSED: passed} if passed else written
 
     def read(self, state: dict[str, Any], validate: bool = True) -> Any:
         """A state of the loader as one of the pipeline."""
@@ -55,22 +69,18 @@ class Layout(Frozen):
             last_seen = {int(worker): index for worker, index in state["last_seen_indices"].items()}
             workers = max(self.worker_count, 1)
             states = [{"next_index": self._next(last_seen[worker], worker, workers)} for worker in range(workers)]
+            passed = dict(state.get(_PASSED, {}))
+            since_all = passed.pop(_ALL, None)
+            for worker, since in passed.items():
+                states[int(worker)] = anchored(states[int(worker)], *since)
             turn = (state["last_worker_index"] + 1) % workers
         except (KeyError, TypeError, AttributeError) as error:
             raise StateMismatchError(
                 f"The state is not one of a DataLoader with {self.worker_count} workers ({error!r}): {state!r}. "
                 "Restore it with the loader that saved it."
             ) from None
-        if not self.worker_count:
-            return states[0]
-        return {
-            "next_index_in_cycle": turn,
-            "next_index_in_datasets": workers,
-            "iterators_in_use_indices": list(range(workers)),
-            "iterators_in_use_states": states,
-            "exhausted": [0] * workers,
-            "future_states": {},
-        }
+        saved = Position.of_workers(turn, states).saved() if self.worker_count else states[0]
+        return saved if since_all is None else anchored(saved, *since_all)
 
     def _next(self, last_seen: int, worker: int, workers: int) -> int:
         """How many records a worker has seen."""

@@ -44,7 +44,8 @@ class PackDatasetIterator(NodeIterator[Any]):
 
     def get_packed_batch_size_bytes(self) -> int:
         """The size of all rows that are filled at a time; known from the first element on."""
-        return self._stream.operator.batch_bytes(self._stream.state)  # type: ignore[no-any-return]
+        stream: Any = self._stream
+        return stream.operator.batch_bytes(stream.state)  # type: ignore[no-any-return]
 
 
 class ConcatThenSplitIterDataset(NodeIterDataset[Any]):

@@ -65,7 +65,7 @@ def _how_many(budget: float, size: float, at_most: int) -> int:
     return at_most if size == 0 else min(int(budget / size), at_most)
 
 
-def _mean_size(node: IterNode, count: int) -> float:
+def _mean_size(node: IterNode[Any], count: int) -> float:
     """The mean size of the first `count` elements in MiB; 0, which is to say unknown, where there are fewer."""
     with NodeIterator[Any](node) as elements:
         sizes = [_bytes_of(element) for element in itertools.islice(elements, count)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from grain.elements.packed_rows import PackingStatistics
 from grain.errors import StateMismatchError
@@ -103,6 +103,12 @@ class Parent(Protocol):
     def restore(self, saved: Any) -> None:
         """Go to a position that `save` gave."""
 
+    def reset(self, *, keeps_caches: bool = False) -> None:
+        """Go to the start; what operators keep for the next time they are read they may keep then."""
+
+    def skip(self, count: int) -> None:
+        """Pass over `count` elements, or errors in their places."""
+
     @property
     def element_index(self) -> int | None:
         """The index of the element read last, where one is known."""
@@ -134,11 +140,24 @@ class Stateless(Fields):
     """The state of an operator whose position is that of its parent."""
 
 
-class IterNode(Node):
-    """An operator on a stream: all that changes while it runs is in its `State`.
+S = TypeVar("S")
 
-    Fields of `State` are saved under their names, after the state of the parent; those that start with an underscore
-    are not saved.
+
+class IterNode(Node, Generic[S]):
+    """An operator on a stream: all that changes while it runs is in its state, an `S`.
+
+    Fields of the state are saved under their names, after the state of the parent; those that start with an underscore
+    are not saved. What an operator has to do so that nothing is lost, whatever is raised and whenever it is resumed:
+
+    1. Whenever `run` yields, the state tells how to go on after that element.
+    2. What it has collected for the next element is in the state too, and is still there when `run` is called again
+       after an exception; `holds` says whether there is such a thing.
+    3. One that must go back to where its parent was, to read again what it hands out, keeps that place in
+       `parent_field`, and in `passed_field` how many elements it has handed out since; or in `skipped_field`, how many
+       of the parent's are done with.
+
+    To go there when it is resumed, and what happens when it is interrupted, is not its business: see
+    `streams/stream.py` and `streams/cursor.py`.
     """
 
     is_random_access = False
@@ -149,7 +168,11 @@ class IterNode(Node):
     starts_early: ClassVar[bool] = False
     """Whether an interleave opens and starts it before its turn, and goes to the next one where an element fails."""
     parent_field: ClassVar[str | None] = None
-    """The field of the state from which `run` takes the parent to its position itself, where it does so."""
+    """The field of the state that has the parent's position, where that is not the one after the last element read."""
+    passed_field: ClassVar[str | None] = None
+    """The field that counts the elements handed out since the parent was at `parent_field`."""
+    skipped_field: ClassVar[str | None] = None
+    """The field that counts the parent's elements after `parent_field` that are done with."""
     State: ClassVar[Callable[..., Any]] = Stateless
 
     @property
@@ -162,19 +185,37 @@ class IterNode(Node):
         """How many elements of the parent are asked for together."""
         return 1
 
+    def lower(self, *parents: Any) -> Any:
+        """The plan of this operator, given those of its parents; None: a plain step."""
+        return None
+
     def context_above(self, context: Context) -> Context:
         """The context in which its parents run."""
         return context
 
-    def fresh(self, *parents: Parent) -> Any:
+    def fresh(self, *parents: Parent) -> S:
         """The state at the start, given parents at theirs."""
-        return self.State()
+        state: S = self.State()
+        return state
 
-    def run(self, state: Any, *parents: Any) -> Iterator[Any]:
+    def again(self, state: S, fresh: S) -> S:
+        """The state in which it is read again from the start, where it was in `state`; it may keep what it has read."""
+        return fresh
+
+    def run(self, state: S, *parents: Any) -> Iterator[Any]:
         """The elements from `state` on. Whenever it yields, `state` tells how to go on after that element."""
         raise NotImplementedError
 
-    def save(self, state: Any, parents: Sequence[Parent]) -> Any:
+    def holds(self, state: S) -> bool:
+        """Whether elements were collected, or have failed, since the element that the saved state is after."""
+        return False
+
+    def rewind(self, state: S) -> None:
+        """Take `state` back to before the elements that `passed_field` counts."""
+        assert self.passed_field is not None
+        setattr(state, self.passed_field, 0)
+
+    def save(self, state: S, parents: Sequence[Parent]) -> Any:
         """`state` as JSON values, with the states of the parents."""
         own = {name: copied(getattr(state, name)) for name in saved_fields(state)}
         if self.parent_field is not None:
@@ -182,24 +223,26 @@ class IterNode(Node):
         parent = parents[0].save()
         return {"parent": parent, **own} if own else parent
 
-    def split(self, state: Any, saved: Any) -> tuple[dict[str, Any], list[Any]]:
+    def split(self, state: S, saved: Any) -> tuple[dict[str, Any], list[Any]]:
         """What `save` gave, as fields of the state and states of the parents."""
         names = saved_fields(state)
         if self.parent_field is not None:
-            return required(saved, names, self), []
+            fields = required(saved, names, self)
+            return fields, [fields[self.parent_field]]
         if not names:
             return {}, [saved]
         found = required(saved, [*names, "parent"], self)
         return found, [found.pop("parent")]
 
-    def load(self, state: Any, fields: dict[str, Any]) -> Any:
+    def load(self, state: S, fields: dict[str, Any]) -> S:
         """The state that was saved, for a stream that is now in `state`."""
-        return self.State(**fields)
+        loaded: S = self.State(**fields)
+        return loaded
 
-    def get_next_index(self, state: Any, parent: Parent) -> int:
+    def get_next_index(self, state: S, parent: Parent) -> int:
         raise NotImplementedError(f"get_next_index is not supported for {self}.")
 
-    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
+    def set_next_index(self, state: S, parent: Parent, index: int) -> None:
         raise NotImplementedError(f"set_next_index is not supported for {self}.")
 
 

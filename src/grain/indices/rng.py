@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -181,17 +180,15 @@ def _memory_of(philox: np.random.Philox) -> tuple[memoryview, memoryview, memory
     return counter, key, rest
 
 
-_layout_lock = threading.Lock()
 _layout_known: bool | None = None
 
 
 def _memory_layout_is_known() -> bool:
     """Whether this NumPy keeps Philox as `_memory_reset` expects, found out once by trying."""
     global _layout_known
-    with _layout_lock:
-        if _layout_known is None:
-            _layout_known = _try_memory_layout()
-        return _layout_known
+    if _layout_known is None:  # two threads may both find out, and find the same
+        _layout_known = _try_memory_layout()
+    return _layout_known
 
 
 def _try_memory_layout() -> bool:

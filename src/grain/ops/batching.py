@@ -43,7 +43,7 @@ class Batching(Node):
     def add_place(self, error: Exception, index: int | None) -> None:
         """Say in the error which batch failed."""
         function = "" if self.batch_fn is None else f" with batch_fn {transform_name(self.batch_fn)}"
-        add_place(error, f"{self}{function}", index)
+        add_place(error, f"{self}{function}", index, self)
 
     def element_spec(self, parent: Any) -> Any:
         return batch_spec(parent, self.batch_fn, self.batch_size, self.drop_remainder)
@@ -99,18 +99,30 @@ class MapBatch(Batching, MapNode):
         return f"BatchMapDataset(batch_size={self.batch_size}, drop_remainder={self.drop_remainder})"
 
 
-class IterBatch(Batching, IterNode):
+class BatchState(Fields):
+    _values: list[Any] | None = None
+    """What has been collected of the next batch, once that is begun."""
+
+
+class IterBatch(Batching, IterNode[BatchState]):
     """Batches of consecutive elements."""
+
+    State = BatchState
 
     @property
     def group_size(self) -> int:
         return self.batch_size
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+    def holds(self, state: BatchState) -> bool:
+        return state._values is not None
+
+    def run(self, state: BatchState, *parents: Parent) -> Iterator[Any]:
         join, place, size, drop_remainder = self.batch_fn, self.place, self.batch_size, self.drop_remainder
-        elements = iter(parent)
+        elements = iter(parents[0])
         while True:
-            values = list(islice(elements, size))
+            values = state._values = state._values or []
+            values.extend(islice(elements, size - len(values)))
+            state._values = None
             if not values or (drop_remainder and len(values) < size):
                 return
             try:
@@ -120,10 +132,11 @@ class IterBatch(Batching, IterNode):
                 raise
             yield batch
 
-    def get_next_index(self, state: Any, parent: Parent) -> int:
+    def get_next_index(self, state: BatchState, parent: Parent) -> int:
         return -(-parent.get_next_index() // self.batch_size)
 
-    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
+    def set_next_index(self, state: BatchState, parent: Parent, index: int) -> None:
+        state._values = None
         parent.set_next_index(index * self.batch_size)
 
     def __str__(self) -> str:
@@ -158,56 +171,63 @@ def checked_size(batch_size: int) -> int:
     return batch_size
 
 
-class Rebatch(IterNode):
+class RebatchState(Fields):
+    parent: Any
+    """Where the parent was before the batch that is being cut."""
+    batch_idx: int = 0
+    """How many of its rows have been handed out."""
+    _batch: Any = None
+    """That batch; None: it is to be read."""
+    _pieces: list[Any] | None = None
+    """What has been cut for the next batch, once that is begun."""
+
+
+class Rebatch(IterNode[RebatchState]):
     """Batches of another size, cut and joined along the first axis."""
 
     parent: Any
     batch_size: int
     drop_remainder: bool
     parent_field = "parent"
-
-    class State(Fields):
-        parent: Any
-        """Where the parent was before the batch that is being cut."""
-        batch_idx: int = 0
-        """How many of its rows have been handed out."""
-        _batch: Any = None
-        _is_positioned: bool = False
+    State = RebatchState
 
     @property
     def parents(self) -> tuple[Any]:
         return (self.parent,)
 
-    def fresh(self, *parents: Parent) -> Any:
-        return self.State(parents[0].save(), _is_positioned=True)
+    def fresh(self, *parents: Parent) -> RebatchState:
+        return RebatchState(parents[0].save())
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        if not state._is_positioned:
-            handed_out, state._is_positioned = state.batch_idx, True
-            parent.restore(state.parent)
-            state._batch = self._next_batch(state, parent, iter(parent))
-            state.batch_idx = handed_out
+    def holds(self, state: RebatchState) -> bool:
+        return state._pieces is not None
+
+    def run(self, state: RebatchState, *parents: Parent) -> Iterator[Any]:
+        (parent,) = parents
         batches = iter(parent)
         while True:
-            pieces, missing = [], self.batch_size
+            pieces = state._pieces = state._pieces or []
+            missing = self.batch_size - sum(map(_rows, pieces))
             while missing:
-                rows = _rows(state._batch)
-                if rows > state.batch_idx:
-                    stop = min(state.batch_idx + missing, rows)
+                if state._batch is None:  # it is the one that is being cut
+                    state._batch = self._next_batch(state, parent, batches)
+                elif state.batch_idx >= _rows(state._batch):
+                    state.parent = parent.save()
+                    state._batch = self._next_batch(state, parent, batches)
+                    state.batch_idx = 0 if state._batch is not None else state.batch_idx
+                if state._batch is None:
+                    break
+                stop = min(state.batch_idx + missing, _rows(state._batch))
+                if stop > state.batch_idx:
                     pieces.append(_cut(state._batch, state.batch_idx, stop))
                     missing -= stop - state.batch_idx
                     state.batch_idx = stop
-                    continue
-                state.parent = parent.save()
-                state._batch = self._next_batch(state, parent, batches)
-                if state._batch is None:
-                    break
-                state.batch_idx = 0
+            state._pieces = None
             if not pieces or (missing and self.drop_remainder):
                 return
             yield pieces[0] if len(pieces) == 1 else map_structure(lambda *parts: np.concatenate(parts), *pieces)
 
-    def _next_batch(self, state: Any, parent: Parent, batches: Iterator[Any]) -> Any:
+    @staticmethod
+    def _next_batch(state: RebatchState, parent: Parent, batches: Iterator[Any]) -> Any:
         """The parent's next batch, None at the end. If there is an error, that batch is passed over."""
         try:
             batch = next(batches, _END)
@@ -233,7 +253,7 @@ def rebatch_node(parent: Any, batch_size: int, drop_remainder: bool) -> Rebatch:
 
 
 def _rows(batch: Any) -> int:
-    """The length of the first leaf; 0 for no batch at all."""
+    """The length of the first leaf."""
     while (branch := branch_of(batch)) is not None:
         if not branch.children:
             return 0

@@ -70,7 +70,16 @@ class Waiting:
         return sorted(number - self.start for bucket in self.buckets for number, _ in bucket)
 
 
-class Bucket(IterNode):
+class BucketState(Fields):
+    parent: Any
+    read: int = 0
+    """How many elements have been read since; while it runs: how many of them are to be read again."""
+    waiting: str = ""
+    """Which of them wait; as text, because a state keeps its shape."""
+    _waiting: Waiting | None = None
+
+
+class Bucket(IterNode[BucketState]):
     """Batches of elements of similar length.
 
     An element waits in the bucket of its length until that is full, and for at most `max_wait` others. The state says
@@ -87,23 +96,16 @@ class Bucket(IterNode):
     drop_remainder: bool
     max_wait: int
     parent_field = "parent"
-
-    class State(Fields):
-        parent: Any
-        read: int = 0
-        """How many elements have been read since; while it runs: how many of them are to be read again."""
-        waiting: str = ""
-        """Which of them wait; as text, because a state keeps its shape."""
-        _waiting: Waiting | None = None
+    State = BucketState
 
     @property
     def parents(self) -> tuple[Any]:
         return (self.parent,)
 
-    def fresh(self, *parents: Parent) -> Any:
-        return self.State(parents[0].save(), _waiting=Waiting(len(self.batch_sizes)))
+    def fresh(self, *parents: Parent) -> BucketState:
+        return BucketState(parents[0].save())
 
-    def save(self, state: Any, parents: Sequence[Parent]) -> Any:
+    def save(self, state: BucketState, parents: Sequence[Parent]) -> Any:
         """What is to be read again."""
         waiting = state._waiting
         if waiting is None or waiting.count < state.read or not waiting.places:
@@ -111,7 +113,7 @@ class Bucket(IterNode):
         offsets = " ".join(map(str, waiting.offsets()))
         return {"parent": copied(waiting.places[0]), "read": waiting.count - waiting.start, "waiting": offsets}
 
-    def load(self, state: Any, fields: dict[str, Any]) -> Any:
+    def load(self, state: BucketState, fields: dict[str, Any]) -> BucketState:
         waiting = fields["waiting"]
         if not isinstance(waiting, str) or not all(map(str.isdecimal, waiting.split())):
             raise StateMismatchError(
@@ -120,11 +122,9 @@ class Bucket(IterNode):
             )
         return super().load(state, fields)
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        waiting = state._waiting
-        if waiting is None:
-            waiting = state._waiting = Waiting(len(self.batch_sizes))
-            parent.restore(state.parent)
+    def run(self, state: BucketState, *parents: Parent) -> Iterator[Any]:
+        (parent,) = parents
+        waiting = state._waiting = state._waiting or Waiting(len(self.batch_sizes))
         self._read_again(state, waiting, parent)
         while True:
             # Before each element, also the first after a restore: the order must not depend on where it was saved.
@@ -133,7 +133,7 @@ class Bucket(IterNode):
                 rest = waiting.take(bucket)
                 if not self.drop_remainder:
                     yield self._joined(bucket, rest)
-            if (element := self._next(state, waiting, parent)) is _END:
+            if (element := self._next(waiting, parent)) is _END:
                 break
             bucket = self._put(waiting, element, waiting.count - 1, parent)
             if len(waiting.buckets[bucket]) == self.batch_sizes[bucket]:
@@ -143,12 +143,12 @@ class Bucket(IterNode):
                 if waiting.buckets[bucket]:
                     yield self._joined(bucket, waiting.take(bucket))
 
-    def _read_again(self, state: Any, waiting: Waiting, parent: Parent) -> None:
+    def _read_again(self, state: BucketState, waiting: Waiting, parent: Parent) -> None:
         """Put the elements that were waiting into their buckets; where one fails, the next call goes on after it."""
         places = {int(offset) for offset in state.waiting.split()}
         while (number := waiting.count) < state.read:
             try:
-                element = self._next(state, waiting, parent)
+                element = self._next(waiting, parent)
             except Exception:
                 if number in places:
                     raise
@@ -159,16 +159,14 @@ class Bucket(IterNode):
                 self._put(waiting, element, number, parent)
         state.read = 0
 
-    def _next(self, state: Any, waiting: Waiting, parent: Parent) -> Any:
+    @staticmethod
+    def _next(waiting: Waiting, parent: Parent) -> Any:
         """The parent's next element; one that fails counts too, or numbers would differ when it is read again."""
         waiting.mark(parent)
         try:
             element = next(iter(parent), _END)
         except Exception:
             waiting.count += 1
-            raise
-        except BaseException:  # an interrupt: who knows where the parent is now
-            state.__dict__.update(self.save(state, ()), _waiting=None)
             raise
         if element is not _END:
             waiting.count += 1
@@ -195,7 +193,7 @@ class Bucket(IterNode):
         try:
             return self.paddings[bucket](elements)
         except Exception as error:
-            add_place(error, f"{self}, bucket {bucket}", None)
+            add_place(error, f"{self}, bucket {bucket}", None, self)
             raise
 
     def element_spec(self, parent: Any) -> Any:
@@ -206,7 +204,7 @@ class Bucket(IterNode):
 
 
 def bucket_by_length(
-    parent: IterNode,
+    parent: IterNode[Any],
     boundaries: Sequence[int],
     batch_sizes: Sequence[int],
     length_fn: Callable[[Any], int] | None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from grain.graph.node import IterNode, MapNode, Node, Parent
+from grain.graph.node import IterNode, MapNode, Node, Parent, Stateless
 from grain.ops.limiting import PassingOn
 from grain.options import DatasetOptions
+from grain.plan.kinds import Ahead
 
 
 class MapSeed(MapNode):
@@ -35,7 +36,7 @@ class MapSeed(MapNode):
         return "WithOptionsMapDataset"
 
 
-class Transparent(PassingOn):
+class Transparent(PassingOn[Stateless]):
     """A stream operator that leaves elements and state alone."""
 
     is_one_to_one = True
@@ -43,13 +44,13 @@ class Transparent(PassingOn):
     def placed(self, place: Any) -> Transparent:
         return self.with_parents(self.parent.placed(place))
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        return iter(parent)
+    def run(self, state: Stateless, *parents: Parent) -> Iterator[Any]:
+        return iter(parents[0])
 
-    def get_next_index(self, state: Any, parent: Parent) -> int:
+    def get_next_index(self, state: Stateless, parent: Parent) -> int:
         return parent.get_next_index()
 
-    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
+    def set_next_index(self, state: Stateless, parent: Parent, index: int) -> None:
         parent.set_next_index(index)
 
 
@@ -92,11 +93,14 @@ class ThreadPrefetch(Transparent):
 
     prefetch_buffer_size: int
 
+    def lower(self, *parents: Any) -> Ahead | None:
+        return Ahead(self, parents[0], self.prefetch_buffer_size) if self.prefetch_buffer_size else None
+
     def __str__(self) -> str:
         return f"ThreadPrefetchIterDataset(prefetch_buffer_size={self.prefetch_buffer_size})"
 
 
-def thread_prefetch(parent: IterNode | None, prefetch_buffer_size: int) -> ThreadPrefetch:
+def thread_prefetch(parent: IterNode[Any] | None, prefetch_buffer_size: int) -> ThreadPrefetch:
     """`prefetch_buffer_size` elements of `parent` ahead; None: of an iterator that is not a pipeline's."""
     if prefetch_buffer_size < 0:
         raise ValueError(f"`prefetch_buffer_size` must be greater than or equal to 0, got {prefetch_buffer_size}")

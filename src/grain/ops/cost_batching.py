@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,7 +26,18 @@ class Filling(Fields):
     """How many elements since then could not be read."""
 
 
-class CostBatch(IterNode):
+class CostBatchState(Fields):
+    parent: Any
+    """Where the parent was after the first element of the batch that was handed out last."""
+    passed: int = 0
+    """How many elements were read for that batch after it."""
+    _filling: Filling | None = None
+    _first: tuple[Any, float] | None = None
+    """The element with which the next batch begins, and its cost, where it has been read."""
+    _is_collecting: bool = False
+
+
+class CostBatch(IterNode[CostBatchState]):
     """As many consecutive elements as cost no more than `max_cost` together.
 
     A batch is complete when one more element has been read, with which the next one begins. To go on, at most the
@@ -41,57 +51,36 @@ class CostBatch(IterNode):
     is_padded: bool
     """Whether each element costs as much as the costliest of its batch."""
     parent_field = "parent"
-
-    class State(Fields):
-        parent: Any
-        """Where the parent was after the first element of the batch that was handed out last."""
-        passed: int = 0
-        """How many elements were read for that batch after it."""
-        _to_pass: int | None = None
-        """How many of these are still to be read again; None: all of them, and the parent is elsewhere."""
-        _filling: Filling | None = None
-        _first: tuple[Any, float] | None = None
-        """The element with which the next batch begins, and its cost, where it has been read."""
+    skipped_field = "passed"
+    State = CostBatchState
 
     @property
     def parents(self) -> tuple[Any]:
         return (self.parent,)
 
-    def fresh(self, *parents: Parent) -> Any:
-        return self.State(parents[0].save(), _to_pass=0)
+    def fresh(self, *parents: Parent) -> CostBatchState:
+        return CostBatchState(parents[0].save())
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+    def holds(self, state: CostBatchState) -> bool:
+        return state._is_collecting
+
+    def run(self, state: CostBatchState, *parents: Parent) -> Iterator[Any]:
         join = self.batch_fn or stacked
         while True:
-            try:
-                self._read_again(state, parent)
-                values = self._collected(state, parent)
-            except Exception:
-                raise
-            except BaseException:  # an interrupt: what has been collected is read again
-                state._to_pass = state._filling = state._first = None
-                raise
+            state._is_collecting = True
+            values = self._collected(state, parents[0])
+            state._is_collecting = False
             if not values:
                 return
             try:
                 batch = join(values)
             except Exception as error:
                 function = "" if self.batch_fn is None else f" with batch_fn {transform_name(self.batch_fn)}"
-                add_place(error, f"{self}{function}", None)
+                add_place(error, f"{self}{function}", None, self)
                 raise
             yield batch
 
-    def _read_again(self, state: Any, parent: Parent) -> None:
-        """Go to where the next batch begins."""
-        if state._to_pass is None:
-            parent.restore(state.parent)
-            state._to_pass = state.passed
-        while state._to_pass:
-            with contextlib.suppress(Exception):  # it has been handed out: whether it fails now does not matter
-                next(iter(parent), None)
-            state._to_pass -= 1
-
-    def _collected(self, state: Any, parent: Parent) -> list[Any]:
+    def _collected(self, state: CostBatchState, parent: Parent) -> list[Any]:
         """The elements of the next batch; none at the end."""
         priced = self._priced(parent, iter(parent))
         filling = state._filling = state._filling or self._begun(state, parent, priced)
@@ -115,7 +104,7 @@ class CostBatch(IterNode):
         state._filling = None
         return values
 
-    def _begun(self, state: Any, parent: Parent, priced: Iterator[tuple[Any, float]]) -> Filling | None:
+    def _begun(self, state: CostBatchState, parent: Parent, priced: Iterator[tuple[Any, float]]) -> Filling | None:
         """A batch with its first element; None at the end."""
         first, state._first = state._first, None
         try:
@@ -157,7 +146,7 @@ class CostBatch(IterNode):
 
 
 def batch_by_cost(
-    parent: IterNode,
+    parent: IterNode[Any],
     max_cost: float,
     cost_fn: Callable[[Any], float],
     padding: Padding | None,

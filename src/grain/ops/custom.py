@@ -9,7 +9,7 @@ from typing import Any
 from grain.graph.node import IterNode, MapNode, Node
 from grain.graph.parts import Part
 from grain.ops.sourcing import to_iter
-from grain.plan.kinds import Read
+from grain.plan.kinds import Custom, Read
 from grain.plan.reads import Items
 
 
@@ -34,7 +34,7 @@ class CustomMap(MapNode):
         return type(self.dataset).__name__
 
 
-class CustomIter(IterNode):
+class CustomIter(IterNode[None]):
     """A user's subclass of IterDataset: its iterator is run as it is."""
 
     dataset: Any
@@ -58,6 +58,9 @@ class CustomIter(IterNode):
         dataset = copy.copy(self.dataset)
         dataset.set_slice(part.stride, part.is_sequential)
         return CustomIter(dataset)
+
+    def lower(self, *parents: Any) -> Custom:
+        return Custom(self)
 
     def open(self) -> Iterator[Any]:
         """A new iterator of the user's."""

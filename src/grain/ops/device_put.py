@@ -9,7 +9,7 @@ from grain.ops.configuring import ThreadPrefetch, thread_prefetch
 from grain.ops.mapping import map_node
 
 
-def device_put(parent: IterNode, device: Any, cpu_buffer_size: int, device_buffer_size: int) -> ThreadPrefetch:
+def device_put(parent: IterNode[Any], device: Any, cpu_buffer_size: int, device_buffer_size: int) -> ThreadPrefetch:
     """`parent` on `device`, with elements ready before and after the transfer."""
     try:
         import jax

@@ -29,7 +29,7 @@ class StreamSource(Protocol):
         """The records from `state` on. Whenever it yields, `state` tells how to go on after that record."""
 
 
-class Streamed(IterNode):
+class Streamed(IterNode[Any]):
     """The records of a stream source."""
 
     source: Any
@@ -50,7 +50,7 @@ class Streamed(IterNode):
     def load(self, state: Any, fields: dict[str, Any]) -> Any:
         return self.source.State(**fields)
 
-    def own_part(self, part: Part) -> IterNode:
+    def own_part(self, part: Part) -> IterNode[Any]:
         if hasattr(self.source, "part"):
             divided = self.source.part(part.index, part.count)
             if divided is not None:
@@ -61,20 +61,23 @@ class Streamed(IterNode):
         return f"{self.title}({self.source})"
 
 
-class Strided(PassingOn):
+class StridedState(Fields):
+    to_skip: int
+    """How many elements of others come before the next one of ours."""
+
+
+class Strided(PassingOn[StridedState]):
     """Every `count`-th element, beginning with number `index`."""
 
     index: int
     count: int
+    State = StridedState
 
-    class State(Fields):
-        to_skip: int
-        """How many elements of others come before the next one of ours."""
+    def fresh(self, *parents: Parent) -> StridedState:
+        return StridedState(self.index)
 
-    def fresh(self, *parents: Parent) -> Any:
-        return self.State(self.index)
-
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+    def run(self, state: StridedState, *parents: Parent) -> Iterator[Any]:
+        (parent,) = parents
         while True:
             before, is_ours = parent.save(), state.to_skip == 0
             try:
@@ -99,7 +102,7 @@ class Strided(PassingOn):
 class Files(Interleave):
     """Records of several files in turn; where there are more workers than files, they share them."""
 
-    def own_part(self, part: Part) -> IterNode:
+    def own_part(self, part: Part) -> IterNode[Any]:
         count = len(self.datasets)
         if part.count <= count:
             return super().own_part(part)
@@ -113,7 +116,7 @@ class Files(Interleave):
 FILES_IN_TURN = 16
 
 
-def streamed(sources: Sequence[Any], title: str) -> IterNode:
+def streamed(sources: Sequence[Any], title: str) -> IterNode[Any]:
     """The records of `sources`: of one as they are, of several in turn."""
     nodes = [Streamed(source, title) for source in sources]
     if len(nodes) == 1:

@@ -14,6 +14,8 @@ from grain.indices.selection import FanOut
 from grain.ops.transforming import Function, Transforming
 from grain.plan.kinds import ElementStep, IndexStep
 
+_END = object()
+
 
 class MapFlatMap(Transforming, MapNode):
     """`max_fan_out` places for each element of the parent; what is not filled is None."""
@@ -86,69 +88,51 @@ class MapSplit(Transforming, MapNode):
         return Node.element_spec(self, parent)
 
 
-class IterFlatMap(Transforming, IterNode):
+class FlatMapState(Fields):
+    parent: Any
+    """Where the parent was before the element whose items are being handed out."""
+    next_index_in_buffer: int = 0
+    _items: Sequence[Any] = ()
+
+
+class IterFlatMap(Transforming, IterNode[FlatMapState]):
     """All items made of each element, one after the other."""
 
     title = "FlatMapIterDataset"
     parent_field = "parent"
+    passed_field = "next_index_in_buffer"
+    State = FlatMapState
 
-    class State(Fields):
-        parent: Any
-        """Where the parent was before the element whose items are being handed out."""
-        next_index_in_buffer: int = 0
-        _items: Sequence[Any] | None = None
+    def fresh(self, *parents: Parent) -> FlatMapState:
+        return FlatMapState(parents[0].save())
 
-    def fresh(self, *parents: Parent) -> Any:
-        return self.State(parents[0].save(), 0, ())
-
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        if state._items is None:
-            self._resume(state, parent)
-        elements = iter(parent)
+    def run(self, state: FlatMapState, *parents: Parent) -> Iterator[Any]:
+        (parent,) = parents
+        elements, items = iter(parent), state._items
         while True:
-            items = state._items
             while state.next_index_in_buffer < len(items):
                 state.next_index_in_buffer += 1
                 yield items[state.next_index_in_buffer - 1]
             state.parent = parent.save()
             try:
-                items = self._expanded(state, parent, elements)
-            except Exception:
+                element = next(elements, _END)
+                if element is _END:
+                    return
+                items = self._expanded(element, parent)
+            except Exception:  # that element is passed over
+                state.parent, state.next_index_in_buffer, state._items = parent.save(), 0, ()
                 raise
-            except BaseException:  # an interrupt: the element is read again
-                state._items, state.next_index_in_buffer = None, 0
-                raise
-            if items is None:
-                return
-            state._items, state.next_index_in_buffer = items, 0
+            state.next_index_in_buffer, state._items = 0, items
 
-    def _resume(self, state: Any, parent: Parent) -> None:
-        """Read the element again of which items are left."""
-        handed_out = state.next_index_in_buffer
-        parent.restore(state.parent)
-        state._items = self._expanded(state, parent, iter(parent)) or ()
-        state.next_index_in_buffer = handed_out if state._items else 0
-
-    def _expanded(self, state: Any, parent: Parent, elements: Iterator[Any]) -> Sequence[Any] | None:
-        """The items of the next element; None at the end. If there is an error, that element is passed over."""
-        try:
-            element = next(elements)
-        except StopIteration:
-            return None
-        except Exception:
-            self._pass_over(state, parent)
-            raise
+    def _expanded(self, element: Any, parent: Parent) -> Sequence[Any]:
+        """The items of an element."""
         try:
             items: Sequence[Any] = self.function.call(element)
             len(items)
         except Exception as error:
             self.add_place(error, parent.element_index)
-            self._pass_over(state, parent)
             raise
         return items
-
-    def _pass_over(self, state: Any, parent: Parent) -> None:
-        state.parent, state._items, state.next_index_in_buffer = parent.save(), (), 0
 
     def element_spec(self, parent: Any) -> Any:
         return Node.element_spec(self, parent)

@@ -2,71 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from time import perf_counter
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from grain.errors import StateMismatchError
-from grain.fields import Fields
-from grain.graph.node import IterNode, copied, required
+from grain.fields import Fields, Frozen
+from grain.graph.node import IterNode, required
 from grain.graph.parts import Part
 from grain.graph.specs import element_spec
 from grain.indices.arithmetic import integer, is_count
 from grain.ops.custom import node_of
+from grain.plan.kinds import Turns
 
-SLOW_SECONDS = 1e-4
-"""An element that takes longer than this is worth a thread."""
-_SLOW_ELEMENTS = 3
-_END = object()
-_FIELDS = (
-    "next_index_in_cycle",
-    "next_index_in_datasets",
-    "iterators_in_use_indices",
-    "iterators_in_use_states",
-    "exhausted",
-    "future_states",
-)
+ShardState = dict[str, Any]
+"""Of one of the datasets: `exhausted` (0 or 1) and `state`, which may be None for one that has ended."""
 
 
-class Opened(Fields):
-    """A dataset at work."""
+class Position(Frozen):
+    """Where an interleave is. What it looks like in a saved state is known here alone."""
 
-    stream: Any
-    node: IterNode
-    is_random_access: bool
-    """Whether it is a MapDataset, of which what was dropped after the last element counts too."""
+    turn: int
+    """Which of the slots is next."""
+    next_dataset: int
+    """The first dataset that has not been opened."""
+    datasets: list[int]
+    """In each slot: the number of its dataset,"""
+    states: list[Any]
+    """the state of that (None: it has not been opened),"""
+    ended: list[bool]
+    """and whether it has ended."""
+    future_states: dict[int, Any]
+    """Of datasets that are not open yet: where to begin, if not at the start; None for those that have ended."""
+
+    KEYS = (
+        "next_index_in_cycle",
+        "next_index_in_datasets",
+        "iterators_in_use_indices",
+        "iterators_in_use_states",
+        "exhausted",
+        "future_states",
+    )
+
+    @staticmethod
+    def of_workers(turn: int, states: list[Any]) -> Position:
+        """Datasets that are all in use."""
+        count = len(states)
+        return Position(turn, count, list(range(count)), states, [False] * count, {})
+
+    @staticmethod
+    def of_shards(shards: Sequence[ShardState], cycle_length: int) -> Position:
+        """The first shards that have not ended are in use, the others wait."""
+        slot_count = min(cycle_length, len(shards))
+        going_on = [position for position, shard in enumerate(shards) if not shard["exhausted"]]
+        ended = [position for position, shard in enumerate(shards) if shard["exhausted"]]
+        in_use = (going_on + ended)[:slot_count]
+        next_position = going_on[:slot_count][-1] + 1 if going_on else len(shards)
+        waiting = range(next_position, len(shards))
+        return Position(
+            turn=0,
+            next_dataset=next_position,
+            datasets=in_use,
+            states=[shards[position]["state"] for position in in_use],
+            ended=[bool(shards[position]["exhausted"]) for position in in_use],
+            future_states={n: None if shards[n]["exhausted"] else shards[n]["state"] for n in waiting},
+        )
+
+    def shards(self, count: int, state_at_start: Callable[[int], Any]) -> list[ShardState]:
+        """The states of all `count` datasets; `state_at_start` tells those of datasets that were not begun."""
+        result: list[ShardState] = []
+        for position in range(count):
+            state = None
+            if position >= self.next_dataset:
+                futures = self.future_states
+                state = futures[position] if position in futures else state_at_start(position)
+            result.append({"exhausted": int(state is None), "state": state})
+        for position, state, has_ended in zip(self.datasets, self.states, self.ended, strict=True):
+            if state is not None:
+                result[position] = {"exhausted": int(has_ended), "state": state}
+        return result
+
+    def saved(self) -> dict[str, Any]:
+        """As JSON values."""
+        values = (self.turn, self.next_dataset, self.datasets, self.states, list(map(int, self.ended)))
+        return dict(zip(self.KEYS, (*values, self.future_states), strict=True))
+
+    @staticmethod
+    def is_in(saved: Any) -> bool:
+        """Whether `saved` is the state of an interleave, and not of an operator on it."""
+        return Position.KEYS[0] in saved
+
+    @staticmethod
+    def of_saved(saved: Any, operator: IterNode[Any]) -> Position:
+        """What `saved` gave, as far as that can be told without the datasets."""
+        saved = {"future_states": {}, **saved} if isinstance(saved, dict) else saved
+        turn, next_dataset, datasets, states, ended, waiting = required(saved, Position.KEYS, operator).values()
+        if not (
+            all(isinstance(values, list) and len(values) == len(datasets) for values in (datasets, states, ended))
+            and isinstance(waiting, dict)
+            and all(map(is_count, (turn, next_dataset, *datasets)))
+            and turn < max(len(datasets), 1)
+        ):
+            raise _mismatch(operator, turn, next_dataset, datasets)
+        future_states = {int(key): value for key, value in waiting.items()}
+        return Position(turn, next_dataset, datasets, states, list(map(bool, ended)), future_states)
 
 
-class Opener(Protocol):
-    """Opens datasets by their number; None where one is missing."""
-
-    def __call__(self, position: int) -> Opened | None:
-        """The next one, and those after it may be opened ahead."""
-
-    def opened(self, position: int) -> Opened | None:
-        """Any one."""
-
-    def prefetched(self, stream: Any, node: IterNode) -> Any:
-        """A stream of `node`, read ahead from now on."""
+def _mismatch(operator: IterNode[Any], turn: Any, next_dataset: Any, datasets: Any) -> StateMismatchError:
+    return StateMismatchError(
+        f"The state does not fit {operator}: it has the datasets {datasets} in use, and number {turn} of them is next, "
+        f"then dataset {next_dataset}. Restore it with the same datasets and cycle_length (or number of workers)."
+    )
 
 
-class Slot(Fields):
-    """One of the places that take turns: the dataset there, and its stream while it lasts."""
-
-    dataset: int
-    stream: Any = None
-    last_state: Any = None
-    """Where the stream was after its last element."""
-    node: IterNode | None = None
-    is_random_access: bool = False
-    starts_early: bool = False
-    may_be_slow: bool = False
-    """Whether it is to be read ahead if it turns out to be slow."""
-    slow_count: int = 0
-    """How many more of its elements were slow than fast."""
-
-
-class Interleave(IterNode):
+class Interleave(IterNode[None]):
     """One element of each of `cycle_length` datasets in turn; one that has ended gives its place to the next."""
 
     datasets: Any
@@ -76,155 +124,24 @@ class Interleave(IterNode):
     make_iter_buffer_size: int
     iter_buffer_size: int
 
-    class State(Fields):
-        open: Opener
-        slots: list[Slot]
-        turn: int
-        next_dataset: int
-        future_states: dict[int, Any]
-        """Of datasets that are not open yet: where to begin, if not at the start; None for those that have ended."""
-
-    def own_part(self, part: Part) -> IterNode:
+    def own_part(self, part: Part) -> IterNode[Any]:
         return self.replaced(datasets=_Picked(self.datasets, range(len(self.datasets))[part.stride]))
 
-    def fresh_with(self, opener: Opener) -> Any:
-        """The state at the start; datasets are opened with `opener`."""
+    def lower(self, *parents: Any) -> Turns:
+        return Turns(self)
+
+    def start(self) -> Position:
+        """Where it begins."""
         count = min(self.cycle_length, len(self.datasets))
-        return self.State(opener, [Slot(position) for position in range(count)], 0, 0, {})
+        return Position(0, 0, list(range(count)), [None] * count, [True] * count, {})
 
-    def run(self, state: Any) -> Iterator[Any]:
-        if not state.slots:
-            return
-        self.start(state, early_ones_only=True)
-        round_began, is_timed = perf_counter(), False
-        while True:
-            if state.turn == 0:  # elements are timed one by one only where a whole round was slow
-                now = perf_counter()
-                round_began, is_timed = now, now - round_began > SLOW_SECONDS * len(state.slots)
-            slot = state.slots[state.turn]
-            if slot.stream is not None:
-                try:
-                    element = (
-                        self._timed(state, slot) if is_timed and slot.may_be_slow else next(iter(slot.stream), _END)
-                    )
-                except Exception:
-                    if slot.starts_early and slot.stream.save() != slot.last_state:  # an element that is done with
-                        slot.last_state = slot.stream.save()
-                        state.turn = (state.turn + 1) % len(state.slots)
-                    raise
-                state.turn = (state.turn + 1) % len(state.slots)
-                if element is _END:
-                    if slot.is_random_access:
-                        slot.last_state = slot.stream.save()
-                    slot.stream.close()
-                    slot.stream = None
-                else:
-                    if not slot.is_random_access:
-                        slot.last_state = slot.stream.save()
-                    yield element
-            elif self._open_next(state, slot, state.open):
-                self.start(state, early_ones_only=True)
-            else:
-                if all(other.stream is None for other in state.slots):
-                    return
-                state.turn = (state.turn + 1) % len(state.slots)
-
-    def _timed(self, state: Any, slot: Slot) -> Any:
-        """The next element; a stream that turns out to be slow is read ahead from then on."""
-        began = perf_counter()
-        element = next(iter(slot.stream), _END)
-        slot.slow_count = max(0, slot.slow_count + (1 if perf_counter() - began > SLOW_SECONDS else -1))
-        if slot.slow_count == _SLOW_ELEMENTS:
-            slot.stream, slot.may_be_slow = state.open.prefetched(slot.stream, slot.node), False
-        return element
-
-    def start(self, state: Any, *, early_ones_only: bool = False) -> None:
-        """Let the streams that are open begin to read ahead."""
-        for slot in state.slots:
-            if slot.stream is not None and (slot.starts_early or not early_ones_only):
-                slot.stream.start_prefetch()
-
-    def _open_next(self, state: Any, slot: Slot, open_at: Callable[[int], Opened | None]) -> bool:
-        """Put the next dataset in `slot`; False where there is none. Missing ones (None) are passed over."""
-        while state.next_dataset < len(self.datasets):
-            position = state.next_dataset
-            if position in state.future_states and state.future_states[position] is None:  # it has been read
-                del state.future_states[position]
-                state.next_dataset += 1
-                continue
-            try:
-                is_filled = self._fill(slot, position, open_at(position))
-            except Exception:  # it is passed over, as an element would be; after an interrupt it is not
-                state.next_dataset += 1
-                raise
-            state.next_dataset += 1
-            if is_filled:
-                if position in state.future_states:
-                    slot.stream.restore(state.future_states.pop(position))
-                slot.last_state = slot.stream.save()
-                return True
-        return False
-
-    def _fill(self, slot: Slot, position: int, opened: Opened | None) -> bool:
-        """Put dataset number `position` in `slot`; False where it is missing."""
-        if opened is None:
-            return False
-        slot.dataset, slot.stream, slot.node = position, opened.stream, opened.node
-        slot.is_random_access, slot.starts_early = opened.is_random_access, opened.node.starts_early
-        slot.may_be_slow = self.iter_buffer_size > 0 and not (slot.is_random_access or slot.starts_early)
-        slot.slow_count = 0
-        return True
-
-    def save(self, state: Any, parents: Sequence[Any]) -> dict[str, Any]:
-        """All slots with the states of their streams. Slots that were never used are opened: the layout is constant."""
-        for slot in state.slots:
-            if slot.stream is None and slot.last_state is None:
-                self._open_next(state, slot, state.open.opened)
-        return {
-            "next_index_in_cycle": state.turn,
-            "next_index_in_datasets": state.next_dataset,
-            "iterators_in_use_indices": [slot.dataset for slot in state.slots],
-            "iterators_in_use_states": [
-                copied(slot.last_state) if slot.stream is None else slot.stream.save() for slot in state.slots
-            ],
-            "exhausted": [int(slot.stream is None) for slot in state.slots],
-            "future_states": dict(state.future_states),
-        }
-
-    def load_with(self, state: Any, saved: Any) -> Any:
-        """The saved state; datasets are opened anew."""
-        saved = {"future_states": {}, **saved} if isinstance(saved, dict) else saved
-        saved = required(saved, _FIELDS, self)
-        turn, next_dataset, positions, states, ended, waiting = saved.values()
-        count = len(state.slots)
-        if not (
-            all(isinstance(values, list) and len(values) == count for values in (positions, states, ended))
-            and isinstance(waiting, dict)
-            and all(map(is_count, (turn, next_dataset, *positions)))
-            and turn < max(count, 1)
-            and all(position < len(self.datasets) for position in positions)
-        ):
-            raise StateMismatchError(
-                f"The state does not fit {self}: it has the datasets {positions} in use, and number {turn} of them is "
-                f"next, then dataset {next_dataset}. Restore it with the same datasets and cycle_length (or number of "
-                "workers)."
-            )
-        future_states = {int(key): value for key, value in waiting.items()}
-        loaded = self.State(state.open, [], turn, next_dataset, future_states)
-        for position, stream_state, has_ended in zip(positions, states, ended, strict=True):
-            slot = Slot(position, None, stream_state)
-            if stream_state is not None and not has_ended:
-                if not self._fill(slot, position, state.open.opened(position)):
-                    raise StateMismatchError(
-                        f"The state does not fit {self}: dataset {position} is missing (None) now."
-                    )
-                slot.stream.restore(stream_state)
-            loaded.slots.append(slot)
-        return loaded
-
-    def streams(self, state: Any) -> list[Any]:
-        """The streams that are open."""
-        return [slot.stream for slot in state.slots if slot.stream is not None]
+    def position(self, saved: Any) -> Position:
+        """Where it was when `saved` was."""
+        position = Position.of_saved(saved, self)
+        count = min(self.cycle_length, len(self.datasets))
+        if len(position.datasets) != count or not all(dataset < len(self.datasets) for dataset in position.datasets):
+            raise _mismatch(self, position.turn, position.next_dataset, position.datasets)
+        return position
 
     def element_spec(self) -> Any:
         return element_spec(node_of(self.datasets[0]))

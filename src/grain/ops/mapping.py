@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from grain.fields import Fields
-from grain.graph.node import IterNode, MapNode, Node, Parent
+from grain.graph.node import IterNode, MapNode, Node, Parent, S, Stateless
 from grain.graph.seeds import required_seed
 from grain.indices.rng import RngPool
 from grain.ops.sourcing import WINDOW, check_dropped
@@ -60,7 +60,7 @@ class MapFilter(Transforming, MapNode):
         return parent
 
 
-class IterMap(Transforming, IterNode):
+class IterMap(Transforming, IterNode[Stateless]):
     """A function of each element."""
 
     title = "MapIterDataset"
@@ -68,7 +68,8 @@ class IterMap(Transforming, IterNode):
     maps_none: ClassVar[bool] = False
     """Whether the function gets elements that are None too."""
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+    def run(self, state: Stateless, *parents: Parent) -> Iterator[Any]:
+        (parent,) = parents
         function, maps_none = self.function.call, self.maps_none
         for element in parent:
             if element is not None or maps_none:
@@ -79,14 +80,14 @@ class IterMap(Transforming, IterNode):
                     raise
             yield element
 
-    def get_next_index(self, state: Any, parent: Parent) -> int:
+    def get_next_index(self, state: Stateless, parent: Parent) -> int:
         return parent.get_next_index()
 
-    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
+    def set_next_index(self, state: Stateless, parent: Parent, index: int) -> None:
         parent.set_next_index(index)
 
 
-class _Counting(Transforming, IterNode):
+class _Counting(Transforming, IterNode[S]):
     """An operator whose function gets something that depends on how many elements there were before."""
 
     is_one_to_one = True
@@ -96,7 +97,8 @@ class _Counting(Transforming, IterNode):
         """(element, number of elements before it) -> element."""
         raise NotImplementedError
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+    def run(self, state: S, *parents: Parent) -> Iterator[Any]:
+        (parent,) = parents
         name, call = self.counter, self.caller(parent)
         for element in parent:
             count = getattr(state, name)
@@ -109,37 +111,41 @@ class _Counting(Transforming, IterNode):
                     raise
             yield element
 
-    def get_next_index(self, state: Any, parent: Parent) -> int:
+    def get_next_index(self, state: S, parent: Parent) -> int:
         return int(getattr(state, self.counter))
 
-    def set_next_index(self, state: Any, parent: Parent, index: int) -> None:
+    def set_next_index(self, state: S, parent: Parent, index: int) -> None:
         parent.set_next_index(index)
         setattr(state, self.counter, index)
 
 
-class IterMapWithIndex(_Counting):
+class IndexState(Fields):
+    counter: int = 0
+
+
+class IterMapWithIndex(_Counting[IndexState]):
     """A function of each element and the number of those before it."""
 
     title = "MapWithIndexIterDataset"
     counter = "counter"
-
-    class State(Fields):
-        counter: int = 0
+    State = IndexState
 
     def caller(self, parent: Parent) -> Callable[[Any, int], Any]:
         function = self.function.call
         return lambda element, count: function(count, element)
 
 
-class IterRandomMap(_Counting):
+class RandomState(Fields):
+    index_for_rng: int = 0
+
+
+class IterRandomMap(_Counting[RandomState]):
     """A function of each element and a random generator of its own."""
 
     seed: int
     title = "RandomMapIterDataset"
     counter = "index_for_rng"
-
-    class State(Fields):
-        index_for_rng: int = 0
+    State = RandomState
 
     def caller(self, parent: Parent) -> Callable[[Any, int], Any]:
         call = RngPool(self.seed).caller(self.function.call)
@@ -147,19 +153,25 @@ class IterRandomMap(_Counting):
         return call if workers == 1 else lambda element, count: call(element, worker + count * workers)
 
 
-class IterFilter(Transforming, IterNode):
+class FilterState(Fields):
+    _seen: int = 0
+    _dropped: int = 0
+
+
+class IterFilter(Transforming, IterNode[FilterState]):
     """The elements for which a function is true."""
 
     title = "FilterIterDataset"
+    State = FilterState
 
-    class State(Fields):
-        _seen: int = 0
-        _dropped: int = 0
-
-    def load(self, state: Any, fields: dict[str, Any]) -> Any:
+    def load(self, state: FilterState, fields: dict[str, Any]) -> FilterState:
         return state
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+    def again(self, state: FilterState, fresh: FilterState) -> FilterState:
+        return state
+
+    def run(self, state: FilterState, *parents: Parent) -> Iterator[Any]:
+        (parent,) = parents
         function = self.function.call
         for element in parent:
             try:

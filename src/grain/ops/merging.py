@@ -5,50 +5,62 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from grain.errors import StateMismatchError
+from grain.errors import StateMismatchError, is_from
 from grain.fields import Fields
-from grain.graph.node import IterNode, Parent, required
+from grain.graph.node import IterNode, Node, Parent, S, required
 from grain.ops.combining import check_parents
 
 
-class Merging(IterNode):
+class Merging(IterNode[S]):
     """An operator on several streams."""
 
-    components: tuple[IterNode, ...]
+    components: tuple[IterNode[Any], ...]
 
     @property
-    def parents(self) -> tuple[IterNode, ...]:
+    def parents(self) -> tuple[IterNode[Any], ...]:
         return self.components
 
 
-class IterZip(Merging):
-    """Tuples of one element of each parent."""
+class ZipState(Fields):
+    _elements: list[Any] | None = None
+    """What has been read of the next tuple, once that is begun."""
+
+
+class IterZip(Merging[ZipState]):
+    """Tuples of one element of each parent.
+
+    Where a parent's element fails, the whole tuple is passed over. A parent that has only lost a part of its element,
+    such as one of a batch, still gives it: then the others keep theirs.
+    """
 
     strict: bool
+    State = ZipState
 
-    class State(Fields):
-        _elements: Any = ()
-        """What an interrupt has left of a tuple: the first parents are one element ahead of the others."""
+    def holds(self, state: ZipState) -> bool:
+        return state._elements is not None
 
-    def run(self, state: Any, *parents: Parent) -> Iterator[Any]:
+    def run(self, state: ZipState, *parents: Parent) -> Iterator[Any]:
         streams = [iter(parent) for parent in parents]
         while True:
-            elements = state._elements = list(state._elements)
+            elements = state._elements = state._elements or []
             error = None
             for position, stream in enumerate(streams[len(elements) :], len(elements)):
                 try:
                     elements.append(next(stream))
                 except StopIteration:
-                    state._elements = ()
+                    state._elements = None
                     if error is not None:
                         raise error from None
                     if self.strict:
                         self._check_ends(position, streams)
                     return
-                except Exception as caught:  # the other parents pass over their elements too
-                    elements.append(None)
+                except Exception as caught:
+                    if error is None and not takes_a_turn(self.components[position], caught):
+                        raise
+                    streams[position] = iter(parents[position])
+                    elements.append(None)  # the others pass over their elements too
                     error = error or caught
-            state._elements = ()
+            state._elements = None
             if error is not None:
                 raise error
             yield tuple(elements)
@@ -63,11 +75,11 @@ class IterZip(Merging):
                 others = "argument 1" if position == 1 else f"arguments 1-{position}"
                 raise ValueError(f"ZipIterDataset argument {position + 1} is longer than {others}.")
 
-    def save(self, state: Any, parents: Sequence[Parent]) -> dict[str, Any]:
+    def save(self, state: ZipState, parents: Sequence[Parent]) -> dict[str, Any]:
         """The states of all parents."""
         return {"parents": [parent.save() for parent in parents]}
 
-    def split(self, state: Any, saved: Any) -> tuple[dict[str, Any], list[Any]]:
+    def split(self, state: ZipState, saved: Any) -> tuple[dict[str, Any], list[Any]]:
         """No fields, and the states of the parents."""
         above = required(saved, ["parents"], self)["parents"]
         if not isinstance(above, list) or len(above) != len(self.components):
@@ -88,7 +100,16 @@ class IterZip(Merging):
         return f"ZipIterDataset(parents={self.components}, strict={self.strict})"
 
 
-def iter_zip(parents: Sequence[IterNode], strict: bool) -> IterZip:
+def takes_a_turn(node: Node, error: Exception) -> bool:
+    """Whether an element of `node` was lost with `error`, and not only a part of what one is made of."""
+    while not is_from(error, node) and isinstance(node, IterNode) and node.parents:
+        if not (node.is_one_to_one or node.reads_by_index):
+            return False
+        node = node.parents[0]
+    return True
+
+
+def iter_zip(parents: Sequence[IterNode[Any]], strict: bool) -> IterZip:
     """Streams side by side."""
     check_parents(parents)
     return IterZip(tuple(parents), strict)

@@ -10,7 +10,7 @@ import numpy as np
 from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields
 from grain.graph.naming import transform_name
-from grain.graph.node import ABSENT, IterNode, Parent, copied, required, saved_fields
+from grain.graph.node import ABSENT, IterNode, Parent, S, copied, required, saved_fields
 from grain.indices.selection import Proportions, proportions
 from grain.ops.combining import Stop, check_stop, weights_of
 from grain.ops.merging import Merging
@@ -19,19 +19,19 @@ _LARGEST_BLOCK = 4096
 _END = object()
 
 
-class Mixing(Merging):
+class Mixing(Merging[S]):
     """Elements of all parents, in the proportions of their weights."""
 
     weights: tuple[int, ...]
     keys: tuple[Any, ...] | None
     """The names of the parents, where they were given as a mapping."""
 
-    def save(self, state: Any, parents: Sequence[Parent]) -> dict[str, Any]:
+    def save(self, state: S, parents: Sequence[Parent]) -> dict[str, Any]:
         """As the default, but with the parents in the container in which they were given."""
         own = {name: copied(getattr(state, name)) for name in saved_fields(state)}
         return {"parents": self._contained([parent.save() for parent in parents]), **own}
 
-    def split(self, state: Any, saved: Any) -> tuple[dict[str, Any], list[Any]]:
+    def split(self, state: S, saved: Any) -> tuple[dict[str, Any], list[Any]]:
         """As the default; parents that were not there when it was saved get None."""
         fields = required(saved, ["parents", *saved_fields(state)], self)
         return fields, self._listed(fields.pop("parents"))
@@ -59,14 +59,17 @@ class Mixing(Merging):
         return parents[0]
 
 
-class IterMix(Mixing):
+class MixState(Fields):
+    index: int = 0
+    stop: bool = False
+
+
+class IterMix(Mixing[MixState]):
     """A mixture that ends when a parent that is due has ended."""
 
-    class State(Fields):
-        index: int = 0
-        stop: bool = False
+    State = MixState
 
-    def run(self, state: Any, *parents: Parent) -> Iterator[Any]:
+    def run(self, state: MixState, *parents: Parent) -> Iterator[Any]:
         if state.stop:
             return
         streams: dict[int, Iterator[Any]] = {}
@@ -79,48 +82,46 @@ class IterMix(Mixing):
                 state.index, state.stop = state.index + 1, True
                 return
             except Exception as error:
-                state.index, state.stop = state.index + 1, True
+                state.index += 1
                 error.add_note(f"Exception caught while processing dataset @ input_index={component}")
                 raise
             state.index += 1
             yield element
 
 
-class CountedMix(Mixing):
+class CountedMixState(Fields):
+    index: int = 0
+    """How many elements there were; with "renormalize" since the last parent has ended."""
+    counts: Any = None
+    """For each parent: how many elements it gave, what they cost, and whether it has ended."""
+
+
+class CountedMix(Mixing[CountedMixState]):
     """A mixture that counts what it takes of each parent, and may go on when one has ended."""
 
     stop: Stop
     """With "first" it ends then; with "longest" that parent begins again, until all have ended; with "renormalize" the
     others go on."""
     cost_fn: Callable[[Any], Any] | None
+    State = CountedMixState
 
-    class State(Fields):
-        index: int = 0
-        """How many elements there were; with "renormalize" since the last parent has ended."""
-        counts: Any = None
-        """For each parent: how many elements it gave, what they cost, and whether it has ended."""
-        _starts: Any = None
-        """The states of the parents at their start."""
+    def fresh(self, *parents: Parent) -> CountedMixState:
+        return CountedMixState(0, [_nothing() for _ in parents])
 
-    def fresh(self, *parents: Parent) -> Any:
-        return self.State(0, [_nothing() for _ in parents], [parent.save() for parent in parents])
-
-    def save(self, state: Any, parents: Sequence[Parent]) -> dict[str, Any]:
+    def save(self, state: CountedMixState, parents: Sequence[Parent]) -> dict[str, Any]:
         saved = super().save(state, parents)
         return {**saved, "counts": self._contained(saved["counts"])}
 
-    def load(self, state: Any, fields: dict[str, Any]) -> Any:
+    def load(self, state: CountedMixState, fields: dict[str, Any]) -> CountedMixState:
         counts = self._listed(fields["counts"])
         if len(counts) != len(self.components):
             raise StateMismatchError(
                 f"The state does not fit {self}: it has counts of {len(counts)} datasets. Restore it with the pipeline "
                 "that saved it."
             )
-        return self.State(
-            fields["index"], [_nothing() if count is ABSENT else count for count in counts], state._starts
-        )
+        return CountedMixState(fields["index"], [_nothing() if count is ABSENT else count for count in counts])
 
-    def run(self, state: Any, *parents: Parent) -> Iterator[Any]:
+    def run(self, state: CountedMixState, *parents: Parent) -> Iterator[Any]:
         while there := self._there(state):
             for chosen in _choices(proportions(tuple(self.weights[component] for component in there)), state.index):
                 component = there[chosen]
@@ -133,12 +134,12 @@ class CountedMix(Mixing):
                 return
             state.index = 0
 
-    def _there(self, state: Any) -> list[int]:
+    def _there(self, state: CountedMixState) -> list[int]:
         """The components of which the mixture consists at present."""
         counts = enumerate(state.counts)
         return [component for component, count in counts if self.stop != "renormalize" or not count["ended"]]
 
-    def _next(self, state: Any, parents: Sequence[Parent], component: int) -> Any:
+    def _next(self, state: CountedMixState, parents: Sequence[Parent], component: int) -> Any:
         """The next element of a component, or the end of it."""
         count = state.counts[component]
         try:
@@ -147,7 +148,7 @@ class CountedMix(Mixing):
                 count["ended"] = True
                 if self.stop != "longest" or all(count["ended"] for count in state.counts):
                     return _END
-                parents[component].restore(state._starts[component])
+                parents[component].reset(keeps_caches=True)
                 element = next(iter(parents[component]), _END)
                 if element is _END:
                     raise ValueError(
@@ -201,12 +202,12 @@ def _choices(proportions: Proportions, index: int) -> Iterator[int]:
 
 
 def iter_mix(
-    parents: Sequence[IterNode] | Mapping[Any, IterNode],
+    parents: Sequence[IterNode[Any]] | Mapping[Any, IterNode[Any]],
     weights: Sequence[float] | Mapping[Any, float] | None,
     stop: Stop,
     is_counted: bool,
     cost_fn: Callable[[Any], Any] | None,
-) -> Mixing:
+) -> Mixing[Any]:
     """A mixture of streams; a mapping is taken in the order of its sorted keys."""
     keys = None
     if isinstance(parents, Mapping):

@@ -12,7 +12,7 @@ import numpy as np
 from grain.elements.bin_packing import BestFit, Bins, FirstFit
 from grain.elements.packed_rows import Feature, Row, RowFormat, as_document
 from grain.elements.trees import flatten_with_path
-from grain.errors import StateMismatchError, add_place
+from grain.errors import add_place
 from grain.fields import Fields
 from grain.graph.node import IterNode, Parent
 from grain.indices.arithmetic import integer
@@ -20,7 +20,22 @@ from grain.indices.arithmetic import integer
 _TYPE_AND_AXES = operator.attrgetter("dtype", "ndim")
 
 
-class Packing(IterNode):
+class PackingState(Fields):
+    parent: Any
+    """Where the parent was before the first document of the batch whose rows are handed out next."""
+    next_row: int = 0
+    counter: int = 0
+    """The number of rows handed out so far: it seeds the order of each batch."""
+    _filling: Batch | None = None
+    """The batch that documents are put into."""
+    _ready: Batch | None = None
+    """The batch whose rows are handed out."""
+    _order: Sequence[int] = ()
+    _batch_bytes: int | None = None
+    _is_collecting: bool = False
+
+
+class Packing(IterNode[PackingState]):
     """Documents into the rows of a batch until one finds no room; then the rows are handed out, and it opens the next.
 
     Which row a document gets is up to `fit`, and needs lengths only.
@@ -36,33 +51,27 @@ class Packing(IterNode):
     """The feature by which shuffled rows are grouped, as its place in the format."""
     max_sequences_per_bin: int | None
     parent_field = "parent"
-
-    class State(Fields):
-        parent: Any
-        """Where the parent was before the first document of the batch whose rows are handed out next."""
-        next_row: int = 0
-        counter: int = 0
-        """The number of rows handed out so far: it seeds the order of each batch."""
-        _filling: Batch | None = None
-        """The batch that documents are put into; None: to be packed again, from `parent` on."""
-        _ready: Batch | None = None
-        """The batch whose rows are handed out."""
-        _order: Sequence[int] = ()
-        _batch_bytes: int | None = None
+    passed_field = "next_row"
+    State = PackingState
 
     @property
     def parents(self) -> tuple[Any]:
         return (self.parent,)
 
-    def fresh(self, *parents: Parent) -> Any:
-        return self.State(parents[0].save(), _filling=Batch(self, []))
+    def fresh(self, *parents: Parent) -> PackingState:
+        return PackingState(parents[0].save())
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        if state._filling is None:
-            parent.restore(state.parent)
-            state._filling = Batch(self, [])
+    def holds(self, state: PackingState) -> bool:
+        return state._is_collecting
+
+    def rewind(self, state: PackingState) -> None:
+        state.next_row, state.counter = 0, state.counter - state.next_row
+
+    def run(self, state: PackingState, *parents: Parent) -> Iterator[Any]:
+        (parent,) = parents
         while state._ready is not None or self._pack(state, parent):
             batch, order = state._ready, state._order
+            assert batch is not None
             last = len(order) - 1
             for position in range(state.next_row, len(order)):
                 row = batch.row(order[position])
@@ -74,24 +83,15 @@ class Packing(IterNode):
                 parent.context.packing.count(row, self.format)
                 yield row.element
 
-    def _pack(self, state: Any, parent: Parent) -> bool:
+    def _pack(self, state: PackingState, parent: Parent) -> bool:
         """Fill a batch; False where there are no documents left."""
-        batch = state._filling
-        try:
-            batch.fill(parent)
-        except Exception:
-            raise
-        except BaseException:  # an interrupt: the documents are read again, because one may be half-way into its row
-            state._filling = None
-            raise
+        batch = state._filling = state._filling or Batch(self, [])
+        state._is_collecting = True
+        batch.fill(parent)
+        state._is_collecting = False
         if not batch.rows:
             return False
-        if state.next_row >= len(batch.rows):
-            raise StateMismatchError(
-                f"The state does not fit {self}: the next row is {state.next_row} of a batch that has only "
-                f"{len(batch.rows)}. Restore it with the pipeline that saved it."
-            )
-        state._order = self._order(batch, state.counter - state.next_row)
+        state._order = self._order(batch, state.counter)
         state._ready, state._filling = batch, Batch(self, batch.waiting)
         state._batch_bytes = batch.nbytes
         return True
@@ -107,11 +107,11 @@ class Packing(IterNode):
         means = [_mean_of_distinct(feature.value_in(batch.row(place).element)) for place in places]
         return sorted(places, key=lambda place: (means[place], order[place]))
 
-    def batch_bytes(self, state: Any) -> int:
+    def batch_bytes(self, state: PackingState) -> int:
         """The size of the rows of a batch that is full."""
         if state._batch_bytes is None:
             raise ValueError("No current batch. Size can only be computed after at least one element has been packed.")
-        return state._batch_bytes  # type: ignore[no-any-return]
+        return state._batch_bytes
 
     def __str__(self) -> str:
         return f"{self.fit.__name__}PackIterDataset"
@@ -244,18 +244,18 @@ class PackingOptions(TypedDict):
     max_sequences_per_bin: NotRequired[int | None]
 
 
-def pack_first_fit(parent: IterNode, **options: Unpack[PackingOptions]) -> Packing:
+def pack_first_fit(parent: IterNode[Any], **options: Unpack[PackingOptions]) -> Packing:
     """Each document into the first row with room."""
     return _pack(parent, FirstFit, **options)
 
 
-def pack_best_fit(parent: IterNode, **options: Unpack[PackingOptions]) -> Packing:
+def pack_best_fit(parent: IterNode[Any], **options: Unpack[PackingOptions]) -> Packing:
     """Each document into the fullest row with room."""
     return _pack(parent, BestFit, **options)
 
 
 def _pack(
-    parent: IterNode,
+    parent: IterNode[Any],
     fit: type[Bins],
     *,
     length_struct: Mapping[str, Any],

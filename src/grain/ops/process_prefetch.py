@@ -13,6 +13,7 @@ from grain.graph.specs import element_spec
 from grain.indices.arithmetic import integer
 from grain.ops.worker_parts import Sharded, in_turn, prefetch_in_threads, worker_part
 from grain.options import MultiprocessingOptions, warn
+from grain.plan.kinds import Remote
 
 _DEFAULT_WORKERS = 10
 
@@ -20,19 +21,22 @@ _DEFAULT_WORKERS = 10
 class Distribution(Frozen):
     """A pipeline and how it is divided between workers."""
 
-    whole: IterNode
+    whole: IterNode[Any]
     count: int
     is_sequential: bool
     buffer_size: int
     worker_init_fn: Callable[[int, int], None] | None
 
 
-class ProcessPrefetch(IterNode):
+class ProcessPrefetch(IterNode[None]):
     """The elements that one worker process makes of its part of a pipeline."""
 
     distribution: Distribution
     index: int
     starts_early = True
+
+    def lower(self, *parents: Any) -> Remote:
+        return Remote(self)
 
     def part(self) -> Sharded:
         """What the worker runs."""
@@ -47,11 +51,11 @@ class ProcessPrefetch(IterNode):
 
 
 def prefetch_in_processes(
-    whole: IterNode,
+    whole: IterNode[Any],
     options: MultiprocessingOptions | None,
     worker_init_fn: Callable[[int, int], None] | None,
     is_sequential: bool,
-) -> IterNode:
+) -> IterNode[Any]:
     """`whole`, divided between processes; `whole` itself where there are to be none."""
     options = options or MultiprocessingOptions(_DEFAULT_WORKERS)
     count = available_cpus() if options.num_workers is None else integer("num_workers", options.num_workers)

@@ -18,7 +18,7 @@ from grain import transforms
 from grain.elements.record import Record, RecordMetadata
 from grain.elements.stacking import stacked
 from grain.graph.naming import transform_name
-from grain.graph.node import IterNode, Parent
+from grain.graph.node import IterNode, Parent, Stateless
 from grain.ops.batching import BatchFunction, batch_node
 from grain.ops.flattening import IterFlatMap
 from grain.ops.mapping import IterFilter, IterMap
@@ -44,7 +44,7 @@ class DataMap(IterMap):
     maps_none = True
 
 
-class Operated(IterNode):
+class Operated(IterNode[Stateless]):
     """What an operation on iterators makes of the records. It has no state: after restoring it is called anew."""
 
     parent: Any
@@ -54,8 +54,8 @@ class Operated(IterNode):
     def parents(self) -> tuple[Any]:
         return (self.parent,)
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        yield from self.operation(iter(parent))
+    def run(self, state: Stateless, *parents: Parent) -> Iterator[Any]:
+        yield from self.operation(iter(parents[0]))
 
     def __str__(self) -> str:
         return f"OperationIterDataset(operation={transform_name(self.operation)})"
@@ -142,7 +142,7 @@ def count_on_records(operations: Sequence[Any]) -> int:
     return max(needing, default=0)
 
 
-def operated(stream: IterNode, operations: Sequence[Any], recorder: Recorder) -> IterNode:
+def operated(stream: IterNode[Any], operations: Sequence[Any], recorder: Recorder) -> IterNode[Any]:
     """`operations` in turn; `stream` is of records where an operation needs them."""
     on_records = count_on_records(operations)
     keeps = any(method_of(each) == "operation" for each in operations)
@@ -153,7 +153,7 @@ def operated(stream: IterNode, operations: Sequence[Any], recorder: Recorder) ->
     return stream
 
 
-def _operated(stream: IterNode, operation: Any, on_records: bool) -> IterNode:
+def _operated(stream: IterNode[Any], operation: Any, on_records: bool) -> IterNode[Any]:
     method = method_of(operation)
     if method == "operation":
         return Operated(stream, operation)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from grain.fields import Fields
-from grain.graph.node import Context, IterNode, MapNode, Parent
+from grain.graph.node import Context, IterNode, MapNode, ancestors
 from grain.graph.specs import ShapeDtypeStruct
 from grain.indices.arithmetic import exact
 from grain.options import ReadOptions, warn
-from grain.plan.kinds import IndexStep, Read
+from grain.plan.kinds import Boundary, IndexStep, Read
 from grain.plan.reads import Indices, records_of
 
 WINDOW = 1000
@@ -66,30 +66,39 @@ class Range(MapNode):
         return f"RangeMapDataset(start={self.range.start}, stop={self.range.stop}, step={self.range.step})"
 
 
-class ToIter(IterNode):
+class Reading(Fields):
+    """The state of a stream that is read by index."""
+
+    next_index: int = 0
+    _seen: int = 0
+    """How many elements of the present window of `check_dropped` have been read."""
+    _dropped: int = 0
+    """How many of them were dropped."""
+
+
+class ToIter(IterNode[Reading]):
     """The elements of one epoch in the order of their indices, without those that are None."""
 
     parent: MapNode
     read_options: ReadOptions
     allow_nones: bool = False
     reads_by_index = True
-
-    class State(Fields):
-        next_index: int = 0
-        _seen: int = 0
-        """How many elements of the present window of `check_dropped` have been read."""
-        _dropped: int = 0
-        """How many of them were dropped."""
+    State = Reading
 
     @property
     def parents(self) -> tuple[MapNode]:
         return (self.parent,)
 
+    def lower(self, *parents: Any) -> Boundary:
+        is_dense = not any(ancestor.may_drop for ancestor in ancestors(self.parent))
+        return Boundary(self, parents[0], self.parent.length, is_dense)
+
     def placed(self, place: Any) -> ToIter:
         return self.replaced(parent=self.parent.placed(place))
 
-    def run(self, state: Any, reader: Any) -> Iterator[Any]:
+    def run(self, state: Reading, *parents: Any) -> Iterator[Any]:
         """The elements from the state on. The state may be moved between two of them: it goes on from there."""
+        (reader,) = parents
         index, allow_nones = state.next_index, self.allow_nones
         window_end, dropped = index + WINDOW - state._seen, state._dropped
         is_reading = True
@@ -122,9 +131,6 @@ class ToIter(IterNode):
         finally:
             state._seen, state._dropped = WINDOW + index - window_end, dropped
 
-    def get_next_index(self, state: Any, parent: Parent) -> int:
-        return int(state.next_index)
-
     def element_spec(self, parent: Any) -> Any:
         return parent
 
@@ -140,7 +146,7 @@ def to_iter(parent: MapNode, read_options: ReadOptions | None = None, allow_none
 _last_warning = -float("inf")
 
 
-def check_dropped(dropped: int, operator: IterNode, context: Context) -> None:
+def check_dropped(dropped: int, operator: IterNode[Any], context: Context) -> None:
     """Warn, or raise, when too many of the last 1,000 elements were dropped."""
     global _last_warning
     ratio, options = dropped / WINDOW, context.dataset_options

@@ -30,7 +30,22 @@ class BOSHandling(enum.Enum):
     REPLACE_FIRST_TOKEN_WITH_BOS = enum.auto()
 
 
-class ConcatThenSplit(IterNode):
+class SplitState(Fields):
+    parent_state: Any
+    """Where the parent was when the row was begun, or before the document that it begins with a part of."""
+    remainder_slices: dict[str, list[int]]
+    """What is left of that document."""
+    elements_from_buffer_after_checkpoint: int = 0
+    _ready: deque[Row] | None = None
+    """Rows to be handed out; None: it has been resumed."""
+    _buffer: Buffer | None = None
+    """The row that is being filled."""
+    _remainder: Piece | None = None
+    _has_ended: bool = False
+    _has_warned: bool = False
+
+
+class ConcatThenSplit(IterNode[SplitState]):
     """Documents one after the other, cut where a row is full.
 
     A row ends with the first feature that has no room: what there is room for of that document's features is written,
@@ -50,105 +65,79 @@ class ConcatThenSplit(IterNode):
     is_single: bool
     """Whether there is but one feature, it may be cut anywhere, and no row overtakes another."""
     parent_field = "parent_state"
-
-    class State(Fields):
-        parent_state: Any
-        """Where the parent was when the row was begun, or before the document that it begins with a part of."""
-        remainder_slices: dict[str, list[int]]
-        """What is left of that document."""
-        elements_from_buffer_after_checkpoint: int = 0
-        _ready: deque[Row] | None = None
-        """Rows to be handed out; None: to be filled again from `parent_state` on."""
-        _buffer: Buffer | None = None
-        _remainder: Piece | None = None
-        _repeated_count: int = 0
-        """How many of the rows that are being filled were handed out before the state was saved."""
-        _has_ended: bool = False
-        _has_warned: bool = False
+    passed_field = "elements_from_buffer_after_checkpoint"
+    State = SplitState
 
     @property
     def parents(self) -> tuple[Any]:
         return (self.parent,)
 
-    def fresh(self, *parents: Parent) -> Any:
-        return self.State(parents[0].save(), self._slices(None), _ready=deque())
+    def fresh(self, *parents: Parent) -> SplitState:
+        return SplitState(parents[0].save(), self._slices(None), _ready=deque())
 
-    def load(self, state: Any, fields: dict[str, Any]) -> Any:
+    def holds(self, state: SplitState) -> bool:
+        return state._buffer is not None
+
+    def load(self, state: SplitState, fields: dict[str, Any]) -> SplitState:
         slices, expected = fields["remainder_slices"], self._slices(None)
         if not isinstance(slices, dict) or slices.keys() != expected.keys():
             raise StateMismatchError(
                 f"The state does not fit {self}: remainder_slices must be those of {list(expected)}, but are {slices}. "
                 "Restore it with the pipeline that saved it."
             )
-        return self.State(**fields)
+        return SplitState(**fields)
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
+    def run(self, state: SplitState, *parents: Parent) -> Iterator[Any]:
+        (parent,) = parents
         if state._ready is None:
             self._resume(state, parent)
-        while state._ready or self._fill(state, parent):
-            row = state._ready.popleft()
+        ready = state._ready
+        assert ready is not None
+        while ready or self._fill(state, parent, ready):
+            row = ready.popleft()
             state.elements_from_buffer_after_checkpoint += 1
             parent.context.packing.count(row, self.format)
             yield row.element
 
-    def _resume(self, state: Any, parent: Parent) -> None:
-        """Go back to where the row was begun. What it had then is filled in again, without being handed out."""
-        parent.restore(state.parent_state)
-        state._repeated_count = state.elements_from_buffer_after_checkpoint
-        slices = state.remainder_slices
+    def _resume(self, state: SplitState, parent: Parent) -> None:
+        """Read the document again that the row begins with a part of."""
+        slices, state._ready = state.remainder_slices, deque()
         if any(bounds != _UNCUT for bounds in slices.values()):
             try:
                 element = next(iter(parent), _END)
-            except Exception:  # the document is passed over; after an interrupt it is read again
-                state._ready = deque()
+                if element is _END:
+                    raise StateMismatchError(
+                        f"The state does not fit {self}: the document that the next row begins with is missing. "
+                        "Restore it with the pipeline that saved it."
+                    )
+                documents, whole = self._documents(element)
+            except Exception:  # the document is passed over
+                self._checkpoint(state, parent)
                 raise
-            if element is _END:
-                raise StateMismatchError(
-                    f"The state does not fit {self}: the document that the next row begins with is missing. "
-                    "Restore it with the pipeline that saved it."
-                )
-            documents, whole = self._documents(element)
             starts = [slices[name][0] if name in slices else 0 for name in self.format.names]
             state._remainder = Piece(documents, starts, whole, copied(state.parent_state))
-        state._ready = deque()
-        if state._repeated_count:
-            state._buffer = Buffer(self)
 
-    def _fill(self, state: Any, parent: Parent) -> bool:
+    def _fill(self, state: SplitState, parent: Parent, ready: deque[Row]) -> bool:
         """Fill the next row, and those that overtake it; False where there are no documents left."""
-        while not state._ready and not state._has_ended:
+        while not ready and not state._has_ended:
             if state._buffer is None:
                 self._checkpoint(state, parent)
                 state._buffer = Buffer(self)
-            try:
-                (self._read_single if self.is_single else self._read)(state, parent)
-                rows, repeated = state._buffer.rows(), state._repeated_count
-            except Exception:
-                raise
-            except BaseException:  # an interrupt: the documents are read again, because one may be in no row
-                state._ready = state._buffer = state._remainder = None
-                state._has_ended = False
-                raise
-            state._buffer, state._repeated_count = None, 0
-            if repeated > len(rows):
-                raise StateMismatchError(
-                    f"The state does not fit {self}: {repeated} rows were handed out where there are only {len(rows)}. "
-                    "Restore it with the pipeline that saved it."
-                )
-            state._ready.extend(rows[repeated:])
-            if state._has_ended and not state._ready and not state.elements_from_buffer_after_checkpoint:
+            (self._read_single if self.is_single else self._read)(state, state._buffer, parent)
+            ready.extend(state._buffer.rows())
+            state._buffer = None
+            if state._has_ended and not ready and not state.elements_from_buffer_after_checkpoint:
                 self._checkpoint(state, parent)
-        return bool(state._ready)
+        return bool(ready)
 
-    def _checkpoint(self, state: Any, parent: Parent) -> None:
+    def _checkpoint(self, state: SplitState, parent: Parent) -> None:
         piece = state._remainder
         state.parent_state = parent.save() if piece is None else piece.origin
         state.remainder_slices = self._slices(piece)
         state.elements_from_buffer_after_checkpoint = 0
 
-    def _read(self, state: Any, parent: Parent) -> None:
+    def _read(self, state: SplitState, buffer: Buffer, parent: Parent) -> None:
         """Read documents until one is not wholly in the row."""
-        buffer = state._buffer
         if state._remainder is not None:
             state._remainder = buffer.add(state._remainder)
             if state._remainder is not None:
@@ -165,14 +154,14 @@ class ConcatThenSplit(IterNode):
                 add_place(error, self, parent.element_index)
                 raise
             if state._remainder is not None:
-                self._warn_of_meta_feature(state)
+                self._warn_of_meta_feature(state, buffer.limited_by)
                 return
             origin = parent.save()
         state._has_ended = True
 
-    def _read_single(self, state: Any, parent: Parent) -> None:
+    def _read_single(self, state: SplitState, buffer: Buffer, parent: Parent) -> None:
         """The same for documents with one feature, which may be cut anywhere: the most common kind."""
-        buffer, name = state._buffer, self.format.names[0]
+        name = self.format.names[0]
         if state._remainder is not None:
             state._remainder = buffer.add_single(state._remainder)
             if state._remainder is not None:
@@ -243,8 +232,7 @@ class ConcatThenSplit(IterNode):
             return {names[place]: list(_UNCUT) for place in places}
         return {names[place]: [piece.starts[place], len(piece.documents[place])] for place in places}
 
-    def _warn_of_meta_feature(self, state: Any) -> None:
-        limit = state._buffer.limited_by
+    def _warn_of_meta_feature(self, state: SplitState, limit: Feature | None) -> None:
         if limit is not None and limit.is_meta and not state._has_warned:
             state._has_warned = True
             import logging  # only now: `import grain` is to be fast
@@ -271,13 +259,13 @@ class SplittingOptions(TypedDict):
     bos_token_id: NotRequired[int | None]
 
 
-def concat_and_split(parent: IterNode, **options: Unpack[SplittingOptions]) -> ConcatThenSplit:
+def concat_and_split(parent: IterNode[Any], **options: Unpack[SplittingOptions]) -> ConcatThenSplit:
     """The documents of `parent`, one after the other, in rows of `length_struct`."""
     return _concat_and_split(parent, **options)
 
 
 def _concat_and_split(
-    parent: IterNode,
+    parent: IterNode[Any],
     *,
     length_struct: Mapping[str, int],
     meta_features: Sequence[str] = (),

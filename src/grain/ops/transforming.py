@@ -62,7 +62,7 @@ class Transforming(Node):
 
     def add_place(self, error: Exception, index: int | None) -> None:
         """Say in the error which function failed, and for which element."""
-        add_place(error, f"{self.title}(transform={self.function.place})", index)
+        add_place(error, f"{self.title}(transform={self.function.place})", index, self)
 
     def __str__(self) -> str:
         return f"{self.title}(transform={self.function.name})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -18,33 +18,35 @@ from grain.ops.ordering import checked_window
 _SEEDS = 2**32
 
 
-class IterWindowShuffle(PassingOn):
+class WindowState(Fields):
+    parent_window_start_state: Any
+    window_index: int = 0
+    pos_in_window: int = 0
+    _window: Sequence[Any] = ()
+    """The elements in the order in which they are handed out."""
+    _next_start: Any = None
+    """Where the parent was before the window that is being read."""
+    _read: list[Any] | None = None
+    """What has been read of it, once that is begun."""
+
+
+class IterWindowShuffle(PassingOn[WindowState]):
     """Each `window_size` consecutive elements in a random order."""
 
     window_size: int
     seed: int
     parent_field = "parent_window_start_state"
+    passed_field = "pos_in_window"
+    State = WindowState
 
-    class State(Fields):
-        parent_window_start_state: Any
-        window_index: int = 0
-        pos_in_window: int = 0
-        _window: list[Any] | None = None
-        """The elements in the order in which they are handed out; None: to be read again."""
-        _next_start: Any = None
-        """Where the parent was before the window that is being read."""
-        _read: list[Any] | None = None
-        """What has been read of it: kept where reading the rest fails."""
+    def fresh(self, *parents: Parent) -> WindowState:
+        return WindowState(parents[0].save())
 
-    def fresh(self, *parents: Parent) -> Any:
-        return self.State(parents[0].save(), _window=[])
+    def holds(self, state: WindowState) -> bool:
+        return state._read is not None
 
-    def run(self, state: Any, parent: Parent) -> Iterator[Any]:
-        if state._window is None:
-            if state._next_start is None:
-                parent.restore(state.parent_window_start_state)
-                state._next_start = state.parent_window_start_state
-            self._read_window(state, parent)
+    def run(self, state: WindowState, *parents: Parent) -> Iterator[Any]:
+        (parent,) = parents
         while True:
             window = state._window
             for position in range(state.pos_in_window, len(window)):
@@ -52,29 +54,28 @@ class IterWindowShuffle(PassingOn):
                 if position + 1 == len(window):
                     state.window_index += 1
                 yield window[position]
-            if state._next_start is None:
-                state._next_start = parent.save()
             if not self._read_window(state, parent):
                 return
             state.pos_in_window = 0
 
-    def _read_window(self, state: Any, parent: Parent) -> bool:
+    def _read_window(self, state: WindowState, parent: Parent) -> bool:
         """Read the next window; False where there is none."""
-        read = state._read = state._read or []
+        if state._read is None:
+            state._next_start, state._read = parent.save(), []
+        read = state._read
         read.extend(islice(iter(parent), self.window_size - len(read)))
-        start = state._next_start
-        state._read, state._next_start, state._window = None, None, []
+        state._read, state._window = None, ()
         if not read:
             return False
         order = permuted_array(np.arange(len(read)), len(read), (self.seed + state.window_index) % _SEEDS)[::-1]
         state._window = [read[place] for place in order.tolist()]
-        state.parent_window_start_state = start
+        state.parent_window_start_state = state._next_start
         return True
 
     def __str__(self) -> str:
         return "WindowShuffleIterDataset"
 
 
-def iter_window_shuffle(parent: IterNode, window_size: int, seed: int) -> IterWindowShuffle:
+def iter_window_shuffle(parent: IterNode[Any], window_size: int, seed: int) -> IterWindowShuffle:
     """Shuffle `parent` within windows."""
     return IterWindowShuffle(parent, checked_window(window_size), integer("seed", seed))

@@ -26,7 +26,7 @@ from grain.ops.interleaving import interleave
 from grain.ops.ordering import slice_of
 
 
-def sharded(node: IterNode, index: int, count: int, sequential: bool = False) -> IterNode:
+def sharded(node: IterNode[Any], index: int, count: int, sequential: bool = False) -> IterNode[Any]:
     """What worker `index` of `count` runs of `node`."""
     if count == 1:
         return node
@@ -71,22 +71,22 @@ class Sharded(Transparent):
         return f"ShardedIterDataset(worker={self.worker.process_index}, count={self.worker.process_count})"
 
 
-def worker_part(node: IterNode, index: int, count: int, sequential: bool = False) -> Sharded:
+def worker_part(node: IterNode[Any], index: int, count: int, sequential: bool = False) -> Sharded:
     """`sharded(...)` as worker `index` runs it."""
     return Sharded(sharded(node, index, count, sequential), WorkerContext(index, count))
 
 
-def in_turn(whole: IterNode, parts: Sequence[IterNode]) -> IterNode:
+def in_turn(whole: IterNode[Any], parts: Sequence[IterNode[Any]]) -> IterNode[Any]:
     """One element of each of the `parts` of `whole` in turn, with its options and its seed."""
     count = len(parts)
-    turns: IterNode = interleave(parts, count, make_threads=count, make_buffer_size=count, buffer_size=0)
+    turns: IterNode[Any] = interleave(parts, count, make_threads=count, make_buffer_size=count, buffer_size=0)
     seed = default_seed((whole,))
     if seed is not None:
         turns = IterSeed(turns, seed)
     return WithOptions(turns, collected_options(whole))
 
 
-def prefetch_in_threads(parent: IterNode, num_threads: int, buffer_size: int, sequential: bool) -> IterNode:
+def prefetch_in_threads(parent: IterNode[Any], num_threads: int, buffer_size: int, sequential: bool) -> IterNode[Any]:
     """`parent`, divided between threads."""
     if num_threads < 0:
         raise ValueError(f"num_threads must be 0 (none) or more, got {num_threads}.")

@@ -3,7 +3,7 @@
 Random access is a program over indices: a `Read`, `Gather`, `Join` or `Group` is asked for an index, or for a whole
 array of them. Its `steps`, listed from the origin up, are gone through twice: downwards, the index steps say what to
 ask of the origin; upwards, the element steps make of that what was asked for. A `Boundary` turns random access into a
-stream, a `Step` is an operator on streams.
+stream; a `Step` is an operator on streams; `Turns`, `Ahead`, `Remote` and `Custom` are streams that run in other ways.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def reads_many(plan: RandomAccess) -> bool:
 class Boundary(Frozen):
     """Below this line elements are read by index, above it they are a stream."""
 
-    operator: IterNode
+    operator: IterNode[Any]
     access: RandomAccess
     length: int
     is_dense: bool
@@ -152,8 +152,35 @@ class Boundary(Frozen):
 class Step(Frozen):
     """An operator on streams."""
 
-    operator: IterNode
+    operator: IterNode[Any]
     parents: tuple[Stream, ...]
 
 
-Stream: TypeAlias = Boundary | Step
+class Turns(Frozen):
+    """Streams that are opened while it runs, read in turn."""
+
+    operator: IterNode[Any]
+
+
+class Ahead(Frozen):
+    """A stream that a thread reads ahead."""
+
+    operator: IterNode[Any]
+    parent: Stream
+    size: int
+    """How many elements are kept ready."""
+
+
+class Remote(Frozen):
+    """A stream that a worker process makes."""
+
+    operator: IterNode[Any]
+
+
+class Custom(Frozen):
+    """A user's iterator."""
+
+    operator: IterNode[Any]
+
+
+Stream: TypeAlias = Boundary | Step | Turns | Ahead | Remote | Custom

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
-from grain.graph.node import IterNode, MapNode, Node, ancestors
-from grain.plan.kinds import Boundary, Gather, RandomAccess, Step, Stream
+from grain.graph.node import IterNode, MapNode
+from grain.plan.kinds import Gather, RandomAccess, Step, Stream
 from grain.plan.passes import batch_reads, hoist_shuffles
 
 
 def random_access(node: MapNode) -> RandomAccess:
     """The plan of a MapDataset."""
-    return _lowered(node, {})
+    plan: RandomAccess = _lowered(node, {})
+    return plan
 
 
-def _lowered(node: MapNode, done: dict[int, RandomAccess]) -> RandomAccess:
+def stream(node: IterNode[Any]) -> Stream:
+    """The plan of an IterDataset."""
+    plan: Stream = _lowered(node, {})
+    return plan
+
+
+def _lowered(node: Any, done: dict[int, Any]) -> Any:
     """The plan of `node`; one that is used several times is lowered once."""
     if id(node) not in done:
-        plan: RandomAccess = node.lower(*(_lowered(parent, done) for parent in _visible_parents(node)))
-        done[id(node)] = hoist_shuffles(plan) if isinstance(plan, Gather) else plan
+        parents = tuple(map(_lowered, () if node.is_opaque else node.parents, repeat(done)))
+        done[id(node)] = _improved(node.lower(*parents) or Step(node, parents))
     return done[id(node)]
 
 
-def stream(node: IterNode) -> Stream:
-    """The plan of an IterDataset."""
-    if node.reads_by_index:
-        (parent,) = node.parents
-        assert isinstance(parent, MapNode)
-        is_dense = not any(ancestor.may_drop for ancestor in ancestors(parent))
-        return Boundary(node, random_access(parent), parent.length, is_dense)
-    return batch_reads(Step(node, tuple(stream(parent) for parent in _visible_parents(node))))
-
-
-def _visible_parents(node: Node) -> tuple[Any, ...]:
-    return () if node.is_opaque else node.parents
+def _improved(plan: Any) -> Any:
+    if isinstance(plan, Gather):
+        return hoist_shuffles(plan)
+    return batch_reads(plan) if isinstance(plan, Step) else plan

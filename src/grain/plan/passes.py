@@ -6,7 +6,7 @@ import numpy as np
 
 from grain.indices.arithmetic import IndexArray, exact
 from grain.indices.permutation import permuted_each
-from grain.plan.kinds import Boundary, Gather, ShuffleStep, Step, Stream
+from grain.plan.kinds import Ahead, Boundary, Gather, ShuffleStep, Step, Stream
 
 
 def batch_reads(step: Step) -> Step:
@@ -22,7 +22,9 @@ def batch_reads(step: Step) -> Step:
 def _reading_together(plan: Stream, count: int) -> Stream:
     if isinstance(plan, Boundary):
         return plan.replaced(read_together=count) if plan.is_dense else plan
-    if plan.operator.is_one_to_one and len(plan.parents) == 1:
+    if isinstance(plan, Ahead):
+        return plan.replaced(parent=_reading_together(plan.parent, count))
+    if isinstance(plan, Step) and plan.operator.is_one_to_one and len(plan.parents) == 1:
         return plan.replaced(parents=(_reading_together(plan.parents[0], count),))
     return plan
 

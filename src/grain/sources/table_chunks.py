@@ -23,7 +23,7 @@ class Chunks:
     """Rows of chunks that `read` gives, of which up to `limit` bytes are kept in each process.
 
     1. A chunk that is kept is not read again. Threads that want the same one wait for the first of them to read it.
-    2. No lock is held while a chunk is read.
+    2. While a chunk is read, no lock is held but its own; an interrupt leaves none behind.
     3. When all have been read, and take at most half of the limit, they become one table: a batch is one gather of
        each column then, however many chunks its rows were in.
     4. Where they do not fit, those that were not used for the longest time are dropped.
@@ -36,7 +36,7 @@ class Chunks:
         self._length = sum(lengths)
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, Columns] = OrderedDict()
-        self._reading: dict[int, threading.Event] = {}
+        self._read_locks: dict[int, threading.Lock] = {}
         self._bytes = self._reads = 0
         self._whole: Table | None = None
 
@@ -72,24 +72,21 @@ class Chunks:
         return taken(_joined(pieces), back, allocate)
 
     def _chunk(self, number: int) -> Columns:
-        while True:
-            with self._lock:
-                kept = self._kept.get(number)
-                if kept is not None:
-                    self._kept.move_to_end(number)
-                    return kept
-                done = self._reading.get(number)
-                if done is None:
-                    self._reading[number] = threading.Event()
-                    break
-            done.wait()
-        try:
-            chunk = self._read(number)
-            self._keep(number, chunk)
-        finally:
-            with self._lock:
-                self._reading.pop(number).set()
+        chunk = self._kept_chunk(number)
+        if chunk is None:
+            with self._read_locks.setdefault(number, threading.Lock()):
+                chunk = self._kept_chunk(number)  # another thread may have read it meanwhile
+                if chunk is None:
+                    chunk = self._read(number)
+                    self._keep(number, chunk)
         return chunk
+
+    def _kept_chunk(self, number: int) -> Columns | None:
+        with self._lock:
+            chunk = self._kept.get(number)
+            if chunk is not None:
+                self._kept.move_to_end(number)
+            return chunk
 
     def _keep(self, number: int, chunk: Columns) -> None:
         with self._lock:

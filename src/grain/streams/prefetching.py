@@ -15,6 +15,8 @@ from typing import Any
 
 from grain.fields import Fields
 from grain.graph.node import Context, IterNode, copied
+from grain.streams.cursor import Cursor
+from grain.streams.stream import Change, Stream
 
 SECONDS_TO_STOP = 1.0
 """How long `close` waits for a function that does not return."""
@@ -43,24 +45,28 @@ class Run:
     `ready` is changed by both sides without a lock; who finds nothing to do announces that, looks again and waits.
     """
 
-    def __init__(self, parent: Any, size: int, name: str) -> None:
+    def __init__(self, parent: Stream, position: Any, size: int, name: str) -> None:
         self.process = os.getpid()
         self.ready: deque[tuple[Any, Any, int | None]] = deque()
-        self._parent, self._size = parent, size
+        self._parent, self._cursor, self._size = parent, Cursor[Any](parent, position), size
         self._is_stopped = self._is_full = self._is_awaited = self._is_urgent = False
         self._changed = threading.Condition(threading.RLock())
         self.thread = threading.Thread(target=self._read, name=f"grain-thread-prefetch-{name}", daemon=True)
 
     def _read(self) -> None:
-        parent, failure, saved = self._parent, Failure(None), None
+        parent, cursor = self._parent, self._cursor
+        failure, saved = Failure(None), None
         try:
-            for element in parent:
-                if not self._hand_over((element, parent.save(), parent.element_index)):
+            while True:
+                element = next(cursor)
+                if not self._hand_over((element, cursor.position(), parent.element_index)):
                     return
+        except StopIteration:
+            pass
         except BaseException as error:
             failure = Failure(error)
             with contextlib.suppress(Exception):  # the first error is the one to tell
-                saved = parent.save()
+                saved = cursor.position()
         self._hand_over((failure, saved, None))
 
     def _hand_over(self, item: tuple[Any, Any, int | None]) -> bool:
@@ -106,7 +112,7 @@ class Run:
 class ReadAhead:
     """What a stream and its generator share: the stream below, and the thread that reads it, if there is one now."""
 
-    def __init__(self, parent: Any, size: int, name: str, reopen: Callable[[], Any] | None) -> None:
+    def __init__(self, parent: Stream, size: int, name: str, reopen: Callable[[], Stream]) -> None:
         self.parent, self._size, self._name, self._reopen = parent, size, name, reopen
         self.position = Position()
         self._run: Run | None = None
@@ -117,7 +123,7 @@ class ReadAhead:
         if self._run is None:
             if self.position.saved is None:
                 self.position.saved = self.parent.save()
-            self._run = Run(self.parent, self._size, self._name)
+            self._run = Run(self.parent, self.position.saved, self._size, self._name)
             weakref.finalize(self, self._run.stop)
             self._run.thread.start()
         return self._run
@@ -125,9 +131,7 @@ class ReadAhead:
     def _mind_a_fork(self) -> None:
         """The thread is not here then, and what it was doing can neither be waited for nor gone on with."""
         if self._run is not None and self._run.process != os.getpid():
-            self._run = None
-            if self._reopen is not None:
-                self.parent = self._reopen()
+            self._run, self.parent = None, self._reopen()
             self.parent.restore(self.position.saved)
 
     def elements(self) -> Iterator[Any]:
@@ -164,8 +168,9 @@ class ReadAhead:
         self._mind_a_fork()
         if self._run is not None:
             self._run.stop()
-            if self._run.thread is not threading.current_thread():
-                self._run.thread.join(seconds)
+            thread = self._run.thread
+            if thread is not threading.current_thread() and thread.ident is not None:  # it may not have begun
+                thread.join(seconds)
 
     def go(self, position: Position) -> None:
         """What was read ahead is of no use: the stream below is taken to `position`."""
@@ -173,50 +178,45 @@ class ReadAhead:
         self._run, self.position = None, position
 
 
-class PrefetchStream:
+class PrefetchStream(Stream):
     """A stream that is read ahead: its state is that of the stream below as of the last element handed out."""
 
     def __init__(
         self,
-        operator: IterNode,
-        parent: Any,
+        operator: IterNode[Any],
         context: Context,
         size: int,
-        reopen: Callable[[], Any] | None = None,
+        reopen: Callable[[], Stream],
+        parent: Stream | None = None,
     ) -> None:
-        self.operator, self.context = operator, context
-        self._ahead = ReadAhead(parent, size, operator.name, reopen)
-        self._elements: Iterator[Any] | None = None
+        super().__init__(operator, context)
+        self._ahead = ReadAhead(parent or reopen(), size, operator.name, reopen)
 
-    def __iter__(self) -> Iterator[Any]:
-        elements = self._elements
-        if elements is None or elements.gi_frame is None:  # type: ignore[attr-defined]
-            self._elements = elements = self._ahead.elements()
-        return elements
+    def _run(self) -> Iterator[Any]:
+        return self._ahead.elements()
 
-    def save(self) -> Any:
-        """The state of the stream below, as JSON values."""
+    def _saved(self) -> Any:
         saved = self._ahead.position.saved
         return self._ahead.parent.save() if saved is None else copied(saved)
 
-    def restore(self, saved: Any) -> None:
-        """Go to a position that `save` gave."""
-        for part, state in self.loaded(saved):
-            part.become(state)
-
-    def loaded(self, saved: Any) -> list[tuple[Any, Any]]:
-        """This stream and all above it, each with the state that it had in `saved`."""
+    def _loaded(self, saved: Any) -> list[Change]:
         self._ahead.pause()
-        return [(self, Position(count=None)), *self._ahead.parent.loaded(saved)]
+        return [lambda: self._go(Position(count=None)), *self._ahead.parent.loaded(saved)]
 
-    def become(self, state: Position) -> None:
+    def loaded(self, saved: Any) -> list[Change]:
+        return self._loaded(saved)  # what is to be passed over is the parent's business, as all of its state is
+
+    def _go(self, position: Position) -> None:
         """Go on from where the stream below is taken."""
-        self._ahead.go(state)
-        self._elements = None
+        self._ahead.go(position)
+        self._elements = self._to_pass = None
+
+    def _reset(self, keeps_caches: bool) -> None:
+        self._go(Position())
+        self._ahead.parent.reset(keeps_caches=keeps_caches)
 
     @property
     def element_index(self) -> int | None:
-        """The index of the element handed out last, where one is known."""
         return self._ahead.position.element_index
 
     def get_next_index(self) -> int:
@@ -227,18 +227,15 @@ class PrefetchStream:
         return self._ahead.position.count
 
     def set_next_index(self, index: int) -> None:
-        """Go to an element by its number."""
         self._ahead.pause()
         self._ahead.parent.set_next_index(index)
-        self.become(Position(count=index))
+        self._go(Position(count=index))
 
     def adopt_context(self, context: Context) -> None:
-        """Take part in a larger pipeline."""
         self.context = context
         self._ahead.parent.adopt_context(context)
 
     def start_prefetch(self) -> None:
-        """Let the thread begin."""
         self._ahead.start()
 
     def close(self) -> None:

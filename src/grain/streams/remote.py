@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 from grain.fields import Fields
@@ -21,14 +20,17 @@ from grain.runtime.workers.parcels import Parcel
 from grain.runtime.workers.pickling import pickled_by_value, unpacked_error
 from grain.runtime.workers.pool import Worker, WorkerDiedError, pool
 from grain.runtime.workers.protocol import Job, Reply, Say
-from grain.runtime.workers.stack_dump import whereabouts
+from grain.runtime.workers.stack_dump import stack_dump
+from grain.streams.interleave import OpenStream
+from grain.streams.serving import serve
+from grain.streams.stream import Change, Stream, anchored
 
-_WORK = "grain.streams.serving:serve"
+_START = anchored(None, 0, 0)
 _SECONDS_BETWEEN_LOOKS = 0.25
 SECONDS_UNTIL_STUCK = 60.0
 
 
-class RemoteStream:
+class RemoteStream(Stream):
     """A worker's elements.
 
     Its state is that of the worker's pipeline after the element that was returned last. So whenever there is doubt
@@ -36,27 +38,30 @@ class RemoteStream:
     and another goes on from the state.
     """
 
-    parents: tuple[Any, ...] = ()
-    element_index = None
+    operator: ProcessPrefetch
 
-    def __init__(self, operator: ProcessPrefetch, context: Context, open_stream: Callable[..., Any]) -> None:
-        self.operator, self.context, self._open_stream = operator, context, open_stream
+    def __init__(self, operator: ProcessPrefetch, context: Context, open_stream: OpenStream) -> None:
+        super().__init__(operator, context)
+        self._open_stream = open_stream
         self._state: Any = None
-        self._model: Any = None
+        """None: it is at the start."""
+        self._model: Stream | None = None
         self._worker: Worker | None = None
         self._giving_back: weakref.finalize[..., RemoteStream] | None = None
-        self._has_ended = self._is_receiving = self._is_closed = False
+        self._has_ended = self._is_receiving = self._is_closed = self._is_asked = False
         self._lock = threading.Lock()
 
     def __iter__(self) -> RemoteStream:
+        return self
+
+    def _run(self) -> RemoteStream:
         return self
 
     def __next__(self) -> Any:
         with self._lock:
             if self._has_ended:
                 raise StopIteration
-            if self._is_receiving:  # the last call was interrupted half-way: what was received then is lost
-                self._lose_worker()
+            self._check_whole()
             self._is_receiving = True
             reply = self._next_reply()
             if reply.kind in (Say.END, Say.FAILED):
@@ -71,8 +76,35 @@ class RemoteStream:
                 raise error
             return element
 
+    def _check_whole(self) -> None:
+        """Give up a worker where the last call was interrupted half-way: what was received then is lost."""
+        if self._is_receiving:
+            self._lose_worker()
+            self._is_receiving = False
+
+    def _first_state(self) -> Any:
+        """What the worker says at the start."""
+        with self._lock:
+            self._check_whole()
+            self._is_receiving = True
+            self._start(is_asked=False)
+            reply = self._received()
+            self._is_receiving = False
+            if reply.kind == Say.FAILED:
+                self._give_back()
+                raise unpacked_error(reply.rest)
+            return reply.state
+
     def _next_reply(self) -> Reply:
+        """The next element, error or end."""
         self._start()
+        reply = self._received()
+        if reply.kind == Say.BEGUN:
+            self._state = reply.state
+            reply = self._received()
+        return reply
+
+    def _received(self) -> Reply:
         assert self._worker is not None
         began, warning = time.monotonic(), SECONDS_UNTIL_STUCK
         try:
@@ -88,7 +120,8 @@ class RemoteStream:
             worker = self._worker
             self._lose_worker()
             if worker.is_reused and not worker.has_replied:  # it has ended, idle, before it got the job
-                return self._next_reply()
+                self._start()
+                return self._received()
             self._is_receiving = False
             raise RuntimeError(self._obituary(worker)) from None
 
@@ -128,7 +161,7 @@ class RemoteStream:
             self._name(),
             seconds,
             self.save(),
-            whereabouts(self._worker.process, self._worker.report),
+            stack_dump(self._worker.process, self._worker.report),
         )
 
     def _name(self) -> str:
@@ -139,22 +172,33 @@ class RemoteStream:
         with self._lock:
             self._start()
 
-    def _start(self) -> None:
+    def _start(self, *, is_asked: bool = True) -> None:
+        """Let a worker begin; it makes no elements before it is asked to."""
         if self._worker is not None and self._worker.owner != os.getpid():
             self._lose_worker()
+        if self._worker is not None and is_asked and not self._is_asked:
+            self._is_asked = True
+            with contextlib.suppress(WorkerDiedError):  # it is found dead when an element is received
+                for _ in range(self._window):
+                    self._worker.taken()
         if self._worker is not None or self._has_ended:
             return
         if self._is_closed:
             self._refuse()
         parcel, job = _parcel_for(self.operator), self._job()
         key = None if job.init is None else (job.init, job.worker_index, job.worker_count, job.path, job.environment)
-        workers = pool(_WORK)
+        workers = pool(serve)
         worker = workers.acquire(key)
         self._giving_back = weakref.finalize(self, workers.release, worker)
         self._giving_back.atexit = False  # the pool itself is closed then
         with contextlib.suppress(WorkerDiedError):  # it is found dead when an element is asked for
-            worker.start(job.replaced(sizes=parcel.sizes), parcel)
-        self._worker = worker
+            worker.start(job.replaced(sizes=parcel.sizes, window=self._window if is_asked else 0), parcel)
+        self._worker, self._is_asked = worker, is_asked
+
+    @property
+    def _window(self) -> int:
+        """How many elements a worker may make ahead."""
+        return self.operator.distribution.buffer_size + 1
 
     def _refuse(self) -> None:
         raise ValueError(f"Trying to advance a closed iterator: {self._name()} was closed, perhaps by another thread.")
@@ -166,9 +210,10 @@ class RemoteStream:
             worker_index=self.operator.index,
             worker_count=distribution.count,
             is_sequential=distribution.is_sequential,
-            window=distribution.buffer_size + 1,
+            window=0,
             state=None if self._state is None else pickled_by_value(self._state),
             options=self.context.dataset_options,
+            open_stream=self._open_stream,
             init=_pickled_init(distribution),
             directory=working_directory(),
             path=list(sys.path),
@@ -189,44 +234,48 @@ class RemoteStream:
             self._giving_back()
         self._worker = self._giving_back = None
 
-    def _stream_here(self) -> Any:
+    def _stream_here(self) -> Stream:
         """The worker's pipeline in this process: it is never read, only asked what states mean."""
         if self._model is None:
             self._model = self._open_stream(self.operator.part(), self.context)
         return self._model
 
-    def save(self) -> Any:
-        """The state after the element returned last."""
+    def _saved(self) -> Any:
         if self._state is None:
-            self._state = self._stream_here().save()
+            self._state = self._stream_here().save() if self._is_closed else self._first_state()
         return copied(self._state)
 
-    def restore(self, saved: Any) -> None:
-        """Go to a position that `save` gave."""
-        for part, state in self.loaded(saved):
-            part.become(state)
+    def mark(self) -> Any:
+        return _START if self._state is None else copied(self._state)
 
-    def loaded(self, saved: Any) -> list[tuple[Any, Any]]:
-        """The state, once it is known to fit."""
-        self._stream_here().loaded(saved)
-        return [(self, copied(saved))]
+    def _loaded(self, saved: Any) -> list[Change]:
+        if saved == _START:
+            return [self.reset]
+        self._stream_here().loaded(saved)  # only to see that it fits
+        state = copied(saved)
+        return [lambda: self._become(state)]
 
-    def become(self, state: Any) -> None:
-        """Go on from `state`."""
+    loaded = _loaded
+
+    def _become(self, state: Any) -> None:
+        self._check_whole()
         self._give_back()
         self._state, self._has_ended = state, False
+
+    def _reset(self, keeps_caches: bool) -> None:
+        self._become(None)
 
     def get_next_index(self) -> int:
         """The number of elements before the next one, where the pipeline knows it."""
         here = self._stream_here()
         here.restore(self.save())
-        return here.get_next_index()  # type: ignore[no-any-return]
+        return here.get_next_index()
 
     def set_next_index(self, index: int) -> None:
         """Go to an element by its number."""
         here = self._stream_here()
         here.set_next_index(index)
-        self.become(here.save())
+        self._become(here.save())
 
     def adopt_context(self, context: Context) -> None:
         """Take part in a larger pipeline; a worker that has begun keeps the options that it began with."""

@@ -8,7 +8,6 @@ import os
 import pickle
 import random
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from grain.runtime.workers.parcels import opened
 from grain.runtime.workers.pickling import name_main_classes
 from grain.runtime.workers.protocol import Delivery, Job, Say
 from grain.runtime.workers.stack_dump import report_file
-from grain.streams.opening import open_stream
+from grain.streams.cursor import Cursor
+from grain.streams.stream import Stream
 
 _SECONDS_IDLE = 60.0
 
@@ -70,7 +70,7 @@ class Desk:
         self._channel.send(Say.STOPPED)
         return True
 
-    def _opened(self, job: Job, file: int | None, delivery: Delivery) -> Any:
+    def _opened(self, job: Job, file: int | None, delivery: Delivery) -> Stream:
         if file is None:
             raise OSError("Too many open files to receive a pipeline.")
         try:
@@ -81,8 +81,10 @@ class Desk:
         whole = opened(file, job.sizes)
         name_main_classes()
         part = worker_part(whole, job.worker_index, job.worker_count, job.is_sequential)
-        stream = open_stream(part.placed(delivery.shelf.place), Context(job.options, WorkerContext()))
-        if job.state is not None:
+        stream: Stream = job.open_stream(part.placed(delivery.shelf.place), Context(job.options, WorkerContext()))
+        if job.state is None:
+            delivery.begun(stream.save())
+        else:
             stream.restore(pickle.loads(job.state))
         return stream
 
@@ -122,11 +124,11 @@ def _date_of(path: str) -> float:
 class _Run:
     """One job at work."""
 
-    def __init__(self, job: Job, stream: Any, delivery: Delivery) -> None:
+    def __init__(self, job: Job, stream: Stream, delivery: Delivery) -> None:
         self._job, self._stream, self._delivery = job, stream, delivery
         self._room, self._has_ended = job.window, False
         self._min_shm_size = stream.context.dataset_options.min_shm_size
-        self._elements: Iterator[Any] = iter(stream)
+        self._cursor = Cursor[Any](stream, None if job.state is None else pickle.loads(job.state))
         self._packing = stream.context.packing
 
     def until_stopped(self) -> None:
@@ -145,16 +147,17 @@ class _Run:
 
     def _send_next(self) -> None:
         try:
-            element = next(self._elements)
+            element = next(self._cursor)
         except StopIteration:
             self._has_ended = True
             self._delivery.end(self._packing.moved())
             return
-        except Exception as error:
-            self._elements = iter(self._stream)
-            self._delivery.error(self._stream.save(), self._packing.moved(), error)
+        except SystemExit:  # a function that ends its process
+            raise
+        except BaseException as error:  # an interrupt is raised again where it is waited for: the state is as before
+            self._delivery.error(self._cursor.position(), self._packing.moved(), error)
             return
-        state, counted = self._stream.save(), self._packing.moved()
+        state, counted = self._cursor.position(), self._packing.moved()
         try:
             self._delivery.element(state, counted, element, self._min_shm_size)
         except Exception as error:

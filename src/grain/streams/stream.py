@@ -1,78 +1,172 @@
 """Streams: operators at work.
 
 A stream's state is the truth; the generator that works on it can be made again at any time.
+
+1. `iter` gives the elements from the present position on: the same iterator while it lasts. One that has ended, with an
+   exception or without, is made again from the state.
+2. `save` is the position as JSON values. `restore` goes to one: first the whole of it is loaded, and only then is
+   anything changed, so that a state that does not fit leaves the stream as it was. `reset` goes to the start.
+3. A position can also be said as an *anchor*, a position that was saved before, and how many elements, and errors after
+   the last of them, have come since. To go there is to restore the anchor and to pass over that many; what fails on the
+   way has been raised before, and is not raised again. Everything that goes back does so in this way: operators that
+   read again what they hold, states that were saved right after an error, and, in `cursor.py`, interrupts.
+4. Passing over is put off until the next element is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import abc
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from grain.graph.node import ABSENT, Context, IterNode, check_counts, copied, required
+from grain.errors import StateMismatchError
+from grain.graph.node import ABSENT, Context, IterNode, check_counts, copied, required, saved_fields
 from grain.indices.arithmetic import integer
 from grain.plan import kinds
 from grain.runtime.reader import reader_of
 
+Change = Callable[[], None]
+"""What is done to a stream once the whole of a state is known to fit."""
+_ANCHORED = ("anchor", "elements_since", "errors_since")
 
-class Stream:
-    """One operator at work: its state and the streams it reads from.
 
-    `restore` first loads the whole state and only then changes anything, so a state that does not fit leaves the stream
-    as it was.
-    """
+def anchored(anchor: Any, elements: int, errors: int) -> dict[str, Any]:
+    """The position so many elements after `anchor` (None: the start), and so many errors after the last of them."""
+    return dict(zip(_ANCHORED, (anchor, elements, errors), strict=True))
 
-    def __init__(self, operator: IterNode, parents: tuple[Any, ...], context: Context) -> None:
-        self.operator, self.parents, self.context = operator, parents, context
-        self._elements: Iterator[Any] | None = None
-        self.state = self._fresh()
 
-    def _fresh(self) -> Any:
-        return self.operator.fresh(*self.parents)
+def split_anchored(saved: Any) -> tuple[Any, int, int]:
+    """A position as an anchor, and how many elements, and errors after the last of them, have come since."""
+    if isinstance(saved, dict) and saved.keys() == {*_ANCHORED}:
+        anchor, elements, errors = (saved[key] for key in _ANCHORED)
+        return anchor, integer("elements_since", elements), integer("errors_since", errors)
+    return saved, 0, 0
+
+
+class Stream(abc.ABC):
+    """One operator at work."""
+
+    parents: tuple[Stream, ...] = ()
+    _elements: Any = None
+    _to_pass: tuple[int, int] | None = None
+    """How many elements, and errors after the last of them, are to be passed over."""
+
+    def __init__(self, operator: IterNode[Any], context: Context) -> None:
+        self.operator, self.context = operator, context
+
+    @abc.abstractmethod
+    def _run(self) -> Iterator[Any]:
+        """The elements from the present position on."""
+
+    @abc.abstractmethod
+    def _saved(self) -> Any:
+        """The present position, but for what is to be passed over."""
+
+    @abc.abstractmethod
+    def _loaded(self, saved: Any) -> list[Change]:
+        """What takes this stream, and all that it reads from, to a position that `_saved` gave."""
+
+    @abc.abstractmethod
+    def _reset(self, keeps_caches: bool) -> None:
+        """Go to the start, parents too."""
 
     def __iter__(self) -> Iterator[Any]:
         elements = self._elements
         if elements is None or getattr(elements, "gi_frame", elements) is None:
-            self._elements = elements = self.operator.run(self.state, *self.parents)
-        return elements
+            self._elements = self._run()
+            self._settle()
+        return self._elements  # type: ignore[no-any-return]
+
+    def _settle(self) -> None:
+        """Pass over what is to be passed over."""
+        if self._to_pass is not None:
+            self._pass_over(*self._to_pass)
+            self._to_pass = None
+
+    def _pass_over(self, elements: int, errors: int, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Pass over elements, and then errors; where one comes after which it `is_over`, raise it."""
+        wanted = elements
+        while elements or errors:
+            try:
+                element = next(self._elements)
+            except StopIteration:
+                if elements == wanted:  # it was at the end
+                    return
+                raise self._too_few(wanted) from None
+            except Exception:
+                self._elements = self._run()
+                if is_over():
+                    raise
+                errors -= not elements
+                continue
+            if not elements:  # what has failed before is all right this time
+                self._elements = _with_first(element, self._elements)
+                return
+            elements -= 1
+            if is_over():
+                raise self._too_few(wanted)
+
+    def _too_few(self, wanted: int) -> StateMismatchError:
+        return StateMismatchError(
+            f"The state does not fit {self.operator}: {wanted} elements were handed out where there are not so many. "
+            "Restore it with the pipeline that saved it."
+        )
+
+    def skip(self, count: int) -> None:
+        """Pass over `count` elements, or errors in their places."""
+        for _ in range(count):
+            try:
+                next(iter(self), None)
+            except Exception:  # it has been raised before
+                continue
 
     def save(self) -> Any:
-        """The state of this operator and of all above it, as JSON values."""
-        return self.operator.save(self.state, self.parents)
+        """The present position, as JSON values."""
+        saved = self._saved()
+        return saved if self._to_pass is None else anchored(saved, *self._to_pass)
+
+    def mark(self) -> Any:
+        """As `save`, but nothing is opened, and nobody is asked, only to know it: for this process alone."""
+        return self.save()
 
     def restore(self, saved: Any) -> None:
         """Go to a position that `save` gave."""
-        for part, state in self.loaded(saved):
-            part.become(state)
+        for change in self.loaded(saved):
+            change()
 
-    def loaded(self, saved: Any) -> list[tuple[Any, Any]]:
-        """All streams from here on up, each with the state that it had in `saved`."""
-        fields, above = self.operator.split(self.state, saved)
-        check_counts(fields, self.state, self.operator)
-        result: list[tuple[Any, Any]] = [(self, self.operator.load(self.state, fields))]
-        if self.operator.parent_field is not None:
-            self.parents[0].loaded(fields[self.operator.parent_field])  # only to see that it fits
-        for parent, parent_saved in zip(self.parents, above, strict=False):
-            if parent_saved is not ABSENT:
-                result += parent.loaded(parent_saved)
-        return result
+    def loaded(self, saved: Any) -> list[Change]:
+        """What takes this stream, and all that it reads from, to a position that `save` gave."""
+        anchor, *to_pass = split_anchored(saved)
+        if anchor is saved:
+            return self._loaded(saved)
+        changes = [self.reset] if anchor is None else self._loaded(anchor)
+        return [*changes, lambda: self.pass_over(*to_pass)]
 
-    def become(self, state: Any) -> None:
-        """Go on from `state`."""
-        self.state, self._elements = state, None
+    def reset(self, *, keeps_caches: bool = False) -> None:
+        """Go to the start; what operators keep for the next time they are read they may keep then."""
+        self._elements = self._to_pass = None
+        self._reset(keeps_caches)
+
+    def pass_over(self, elements: int, errors: int) -> None:
+        """Pass over so many elements, and errors after the last of them, when the next element is asked for."""
+        self._elements, self._to_pass = None, (elements, errors) if elements or errors else None
+
+    def holds(self) -> bool:
+        """Whether the state does not tell all since the last element: what an error has left half done."""
+        return any(parent.holds() for parent in self.parents)
 
     @property
     def element_index(self) -> int | None:
         """The index of the element read last, where one is known."""
         return self.parents[0].element_index if len(self.parents) == 1 else None
 
+    @abc.abstractmethod
     def get_next_index(self) -> int:
         """The number of elements before the next one, for operators where that is clear."""
-        return self.operator.get_next_index(self.state, self.parents[0] if self.parents else None)  # type: ignore[arg-type]
 
+    @abc.abstractmethod
     def set_next_index(self, index: int) -> None:
         """Go to an element by its number."""
-        self.operator.set_next_index(self.state, self.parents[0] if self.parents else None, index)  # type: ignore[arg-type]
-        self._elements = None
 
     def start_prefetch(self) -> None:
         """Let everything that reads ahead begin."""
@@ -92,28 +186,123 @@ class Stream:
             parent.close()
 
 
+def _with_first(element: Any, elements: Iterator[Any]) -> Iterator[Any]:
+    yield element
+    yield from elements
+
+
+class _Marked:
+    """A parent whose position is wanted for this process alone."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.save = stream.mark
+
+
+class OperatorStream(Stream):
+    """An operator's generator at work on its state."""
+
+    _is_restored = False
+    """Whether the state has been restored, and what the operator held then is to be read again."""
+
+    def __init__(self, operator: IterNode[Any], parents: tuple[Stream, ...], context: Context) -> None:
+        super().__init__(operator, context)
+        self.parents = parents
+        self.state: Any = operator.fresh(*parents)
+
+    def _run(self) -> Iterator[Any]:
+        return self.operator.run(self.state, *self.parents)
+
+    def _settle(self) -> None:
+        if self._is_restored:
+            self._is_restored = False
+            self._read_again()
+        super()._settle()
+
+    def _read_again(self) -> None:
+        operator, state = self.operator, self.state
+        if operator.skipped_field is not None:
+            self.parents[0].skip(getattr(state, operator.skipped_field))
+        if operator.passed_field is None or not getattr(state, operator.passed_field):
+            return
+        fields = {name: getattr(state, name) for name in saved_fields(state)}
+        place = fields[operator.parent_field or ""]
+        operator.rewind(state)
+        # An operator that has moved on to another place has given up what it was to read again.
+        self._pass_over(fields[operator.passed_field], 0, lambda: getattr(state, operator.parent_field or "") != place)
+        for name, value in fields.items():
+            setattr(state, name, value)
+
+    def _saved(self) -> Any:
+        return self.operator.save(self.state, self.parents)
+
+    def save(self) -> Any:  # as in `Stream`: states of long pipelines are deep, and each call counts
+        if self._to_pass is None:
+            return self.operator.save(self.state, self.parents)
+        return super().save()
+
+    def mark(self) -> Any:
+        if self._to_pass is not None:
+            return self.save()
+        return self.operator.save(self.state, [_Marked(parent) for parent in self.parents])  # type: ignore[misc]
+
+    def _loaded(self, saved: Any) -> list[Change]:
+        fields, above = self.operator.split(self.state, saved)
+        check_counts(fields, self.state, self.operator)
+        state = self.operator.load(self.state, fields)
+        changes: list[Change] = [lambda: self._become(state)]
+        for parent, parent_saved in zip(self.parents, above, strict=False):
+            if parent_saved is not ABSENT:
+                changes += parent.loaded(parent_saved)
+        return changes
+
+    def _become(self, state: Any) -> None:
+        self.state, self._elements, self._to_pass = state, None, None
+        self._is_restored = True
+
+    def _reset(self, keeps_caches: bool) -> None:
+        for parent in self.parents:
+            parent.reset(keeps_caches=keeps_caches)
+        fresh = self.operator.fresh(*self.parents)
+        self.state = self.operator.again(self.state, fresh) if keeps_caches else fresh
+        self._is_restored = False
+
+    def holds(self) -> bool:
+        return self.operator.holds(self.state) or super().holds()
+
+    def get_next_index(self) -> int:
+        return self.operator.get_next_index(self.state, self.parents[0] if self.parents else None)  # type: ignore[arg-type]
+
+    def set_next_index(self, index: int) -> None:
+        self.operator.set_next_index(self.state, self.parents[0] if self.parents else None, index)  # type: ignore[arg-type]
+        self._elements = self._to_pass = None
+        self._is_restored = False
+
+
 class BoundaryStream(Stream):
     """A stream of the elements of a random access plan."""
 
     def __init__(self, boundary: kinds.Boundary, context: Context) -> None:
+        super().__init__(boundary.operator, context)
         self._reader = reader_of(boundary, context)
         self._length = boundary.length
-        super().__init__(boundary.operator, (), context)
+        self.state: Any = boundary.operator.fresh()
 
-    def __iter__(self) -> Iterator[Any]:
-        elements = self._elements
-        if elements is None or elements.gi_frame is None:  # type: ignore[attr-defined]
-            self._elements = elements = self.operator.run(self.state, self._reader)
-        return elements
+    def _run(self) -> Iterator[Any]:
+        return self.operator.run(self.state, self._reader)
 
     def save(self) -> Any:
         return {"next_index": self.state.next_index}
 
-    def restore(self, saved: Any) -> None:
-        self.become(self._checked(saved))
+    _saved = save
 
-    def loaded(self, saved: Any) -> list[tuple[Any, Any]]:
-        return [(self, self._checked(saved))]
+    def restore(self, saved: Any) -> None:
+        self._go(self._checked(saved))
+
+    def loaded(self, saved: Any) -> list[Change]:
+        index = self._checked(saved)
+        return [lambda: self._go(index)]
+
+    _loaded = loaded
 
     def _checked(self, saved: Any) -> int:
         if not isinstance(saved, dict) or "next_index" not in saved:
@@ -128,8 +317,15 @@ class BoundaryStream(Stream):
             )
         return index
 
-    def become(self, state: int) -> None:
-        self.state.next_index = state  # the generator sees that it was moved: making a new one would cost more
+    def _go(self, index: int) -> None:
+        self.state.next_index = index  # the generator sees that it was moved: making a new one would cost more
+        self._to_pass = None
+
+    def _reset(self, keeps_caches: bool) -> None:
+        self._go(0)
+
+    def get_next_index(self) -> int:
+        return int(self.state.next_index)
 
     def set_next_index(self, index: int) -> None:
         self.restore({"next_index": index})
@@ -149,52 +345,54 @@ class BoundaryStream(Stream):
         self._reader.close()
 
 
-class CustomStream:
+class CustomStream(Stream):
     """A user's iterator, which keeps its own state."""
 
-    def __init__(self, operator: IterNode, iterator: Any, context: Context) -> None:
-        self.operator, self.iterator, self.context = operator, iterator, context
-        if hasattr(self.iterator, "_share_context"):
-            self.iterator._share_context(context)
+    def __init__(self, operator: IterNode[Any], iterator: Any, context: Context, reopen: Callable[[], Any]) -> None:
+        super().__init__(operator, context)
+        self.iterator, self._reopen = iterator, reopen
+        self._share_context()
 
-    def __iter__(self) -> Iterator[Any]:
+    def _share_context(self) -> None:
+        if hasattr(self.iterator, "_share_context"):
+            self.iterator._share_context(self.context)
+
+    def _run(self) -> Iterator[Any]:
         return self.iterator  # type: ignore[no-any-return]
 
-    def save(self) -> Any:
+    def _saved(self) -> Any:
         """What the user's `get_state` says; a copy, because it may be a dict that goes on changing."""
         return copied(self.iterator.get_state())
 
-    def restore(self, saved: Any) -> None:
-        """Hand the state to the user's `set_state`."""
+    def _loaded(self, saved: Any) -> list[Change]:
+        return [lambda: self._set_state(saved)]  # users' iterators load their states themselves, last of all
+
+    def _set_state(self, saved: Any) -> None:
         self.iterator.set_state(copied(saved))
+        self._elements = self._to_pass = None
 
-    def loaded(self, saved: Any) -> list[tuple[Any, Any]]:
-        """Users' iterators load their states themselves, last of all."""
-        return [(self, saved)]
-
-    become = restore
-    element_index = None
+    def _reset(self, keeps_caches: bool) -> None:
+        before, self.iterator = self.iterator, self._reopen()
+        if self.iterator is not before:
+            self._share_context()
+            if hasattr(before, "close"):
+                before.close()
 
     def get_next_index(self) -> int:
-        """What the user's iterator says, where it can."""
         return self.iterator._get_next_index()  # type: ignore[no-any-return]
 
     def set_next_index(self, index: int) -> None:
-        """Let the user's iterator go there, where it can."""
         self.iterator._set_next_index(index)
 
     def adopt_context(self, context: Context) -> None:
-        """Passed on to the user's iterator."""
         self.context = context
         if hasattr(self.iterator, "_adopt_context"):
             self.iterator._adopt_context(context)
 
     def start_prefetch(self) -> None:
-        """Passed on to the user's iterator."""
         if hasattr(self.iterator, "start_prefetch"):
             self.iterator.start_prefetch()
 
     def close(self) -> None:
-        """Passed on to the user's iterator."""
         if hasattr(self.iterator, "close"):
             self.iterator.close()

@@ -231,8 +231,9 @@ def test_start_prefetch_starts_the_workers():
 
     with iter(loader(worker_count=2)) as iterator:
         iterator.start_prefetch()
-        slots = iterator._iterator._stream.parents[0].state.slots
-        assert all(isinstance(slot.stream, RemoteStream) and slot.stream._worker is not None for slot in slots)
+        streams = iterator._iterator._stream.parents[0]._turns.streams()
+        assert len(streams) == 2
+        assert all(isinstance(stream, RemoteStream) and stream._worker is not None for stream in streams)
 
 
 @pytest.mark.parametrize("worker_count", [0, 2])

@@ -220,7 +220,7 @@ def test_a_state_of_other_documents(pack):
     next(iterator)
     other = iter(pack(of_lengths(8)))
     other.set_state(iterator.get_state())
-    with pytest.raises(ValueError, match="the next row is 1 of a batch that has only 1"):
+    with pytest.raises(ValueError, match="1 elements were handed out where there are not so many"):
         next(other)
 
 

@@ -242,7 +242,7 @@ def test_a_meta_feature_that_is_longer_than_a_row():
     ("changes", "message"),
     [
         ({"remainder_slices": {"other": [-1, -1]}}, r"remainder_slices must be those of \['tokens'\]"),
-        ({"elements_from_buffer_after_checkpoint": 2}, "2 rows were handed out where there are only 1"),
+        ({"elements_from_buffer_after_checkpoint": 2}, "2 elements were handed out where there are not so many"),
         ({"parent_state": {"next_index": 2}, "remainder_slices": {"tokens": [1, 2]}}, "document .* is missing"),
     ],
 )

@@ -5,10 +5,10 @@ import pytest
 from grain import MapDataset
 from grain.api.iter_dataset import NodeIterDataset
 from grain.experimental import InterleaveIterDataset
-from grain.ops import interleaving as reading
 from grain.ops.configuring import Transparent
 from grain.ops.custom import node_of
-from grain.streams import interleave_opening as opening
+from grain.streams import interleave as module
+from grain.streams.stream import OperatorStream
 from support.pipelines import READ_OPTIONS
 from support.threads import LONG, Watched, grain_threads, no_threads, until
 
@@ -22,13 +22,13 @@ def _threads_end():
 @pytest.fixture
 def slow_elements(monkeypatch):
     """Every element counts as slow."""
-    monkeypatch.setattr(reading, "SLOW_SECONDS", -1.0)
+    monkeypatch.setattr(module, "SLOW_ELEMENT_SECONDS", -1.0)
 
 
 @pytest.fixture
 def slow_openings(monkeypatch):
     """Every opening counts as slow."""
-    monkeypatch.setattr(opening, "SLOW_SECONDS", -1.0)
+    monkeypatch.setattr(module, "SLOW_OPENING_SECONDS", -1.0)
 
 
 def stream(*bounds):
@@ -40,7 +40,7 @@ def interleave(datasets, cycle_length=2, **options):
 
 
 def test_fast_streams_are_read_inline(monkeypatch):
-    monkeypatch.setattr(reading, "SLOW_SECONDS", LONG)
+    monkeypatch.setattr(module, "SLOW_ELEMENT_SECONDS", LONG)
     function = Watched()
     assert len(list(interleave([stream(9).map(function) for _ in range(3)]))) == 27
     assert function.threads == {"MainThread"}
@@ -99,7 +99,7 @@ class Datasets:
 
 
 def test_fast_openings_are_done_when_they_are_due(monkeypatch):
-    monkeypatch.setattr(opening, "SLOW_SECONDS", LONG)  # on a busy machine any may be slow
+    monkeypatch.setattr(module, "SLOW_OPENING_SECONDS", LONG)  # on a busy machine any may be slow
     datasets = Datasets()
     iterator = iter(interleave(datasets, 1, make_iter_buffer_size=3))
     assert next(iterator) == 0
@@ -131,7 +131,7 @@ def test_an_opening_that_fails_is_told_when_it_is_due():
 
 @pytest.mark.usefixtures("slow_openings")
 def test_closing_closes_what_was_opened_ahead(monkeypatch):
-    monkeypatch.setattr(opening, "SECONDS_TO_STOP", 0.05)
+    monkeypatch.setattr(module, "SECONDS_TO_STOP", 0.05)
     datasets = Datasets(waits=[1])
     closed = []
     monkeypatch.setattr("grain.streams.stream.BoundaryStream.close", lambda self: closed.append(self))
@@ -175,14 +175,14 @@ class Early(Transparent):
 @pytest.fixture
 def log(monkeypatch):
     events = []
-    plain = opening.Stream.start_prefetch
+    plain = OperatorStream.start_prefetch
 
     def start_prefetch(self):
         if isinstance(self.operator, Early):
             events.append(f"start {self.operator.number}")
         plain(self)
 
-    monkeypatch.setattr(opening.Stream, "start_prefetch", start_prefetch)
+    monkeypatch.setattr(OperatorStream, "start_prefetch", start_prefetch)
     return events
 
 

@@ -221,7 +221,7 @@ class _Blocks:
         return self._present
 
 
-def _warn_of_waiting(chunk: Chunk, seconds: float, operator: IterNode) -> None:
+def _warn_of_waiting(chunk: Chunk, seconds: float, operator: IterNode[Any]) -> None:
     frame: FrameType | None = sys._current_frames().get(chunk.thread)
     while frame is not None and is_own_file(frame.f_code.co_filename):
         frame = frame.f_back

@@ -27,7 +27,7 @@ SECONDS_TO_STOP = 1.0
 _DIRECT_CHUNKS = 8
 """After how many chunks to look at the clock where elements are passed on as they are."""
 
-_learned: weakref.WeakKeyDictionary[IterNode, Learned] = weakref.WeakKeyDictionary()
+_learned: weakref.WeakKeyDictionary[IterNode[Any], Learned] = weakref.WeakKeyDictionary()
 
 
 def _parts(inline: InlineReader, start: int) -> Iterator[Iterable[Any]]:

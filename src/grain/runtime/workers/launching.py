@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import TypeAlias
 
 from grain.runtime.workers.channel import Channel
 from grain.runtime.workers.forkserver import EVENT, Order
@@ -63,11 +65,14 @@ class Process:
         raise NotImplementedError
 
 
-class Launcher:
-    """Starts processes that run `work`, named as `module:function`, over a channel."""
+Work: TypeAlias = Callable[[Channel], None]
 
-    def __init__(self, work: str) -> None:
-        self._module, _, self._function = work.partition(":")
+
+class Launcher:
+    """Starts processes that run `work`, a function that can be imported by its name, over a channel."""
+
+    def __init__(self, work: Work) -> None:
+        self._module, self._function = work.__module__, work.__qualname__
 
     @property
     def is_usable(self) -> bool:
@@ -123,7 +128,7 @@ class _Forked(Process):
 class ForkServer(Launcher):
     """Launches by asking a server process, which has imported everything already, to fork."""
 
-    def __init__(self, work: str) -> None:
+    def __init__(self, work: Work) -> None:
         super().__init__(work)
         self._lock = threading.Lock()
         self._limits = _thread_limits()
@@ -201,7 +206,7 @@ class _Spawned(Process):
 class Spawning(Launcher):
     """Launches a new interpreter for each process."""
 
-    def __init__(self, work: str) -> None:
+    def __init__(self, work: Work) -> None:
         super().__init__(work)
         self._processes: list[_Spawned] = []
 
@@ -222,7 +227,7 @@ class Spawning(Launcher):
             process.child.returncode = 0
 
 
-def launcher(work: str) -> Launcher:
+def launcher(work: Work) -> Launcher:
     """The fastest way that this system has."""
     if os.name != "posix":
         raise NotImplementedError(

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from grain.runtime.workers.launching import Launcher, Process, launcher
+from grain.runtime.workers.launching import Launcher, Process, Work, launcher
 from grain.runtime.workers.parcels import Parcel
 from grain.runtime.workers.pickling import pickled
 from grain.runtime.workers.protocol import Job, Reply, Say, reply_of
@@ -126,7 +126,7 @@ class Worker:
 class Pool:
     """Workers that wait for work, and a thread that takes back those that have had some."""
 
-    def __init__(self, work: str) -> None:
+    def __init__(self, work: Work) -> None:
         self._work = work
         self._retired: list[Launcher] = []
         """Those whose workers may still be at work, though new ones are not to be like them."""
@@ -230,7 +230,7 @@ class Pool:
         self._begin()
 
 
-def pool(work: str) -> Pool:
+def pool(work: Work) -> Pool:
     """The pool of this process for workers that do `work`."""
     if work not in _pools:
         _pools[work] = Pool(work)
@@ -239,4 +239,4 @@ def pool(work: str) -> Pool:
     return _pools[work]
 
 
-_pools: dict[str, Pool] = {}
+_pools: dict[Work, Pool] = {}

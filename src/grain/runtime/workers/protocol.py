@@ -1,19 +1,21 @@
 """What a consumer and its worker say to each other.
 
-The consumer: START a job, an element was TAKEN, STOP. The worker: here is a SLAB, an ELEMENT, an ERROR in the place of
-one, the END, the job has FAILED before there were elements, it has STOPPED, its REPORT file.
+The consumer: START a job, an element was TAKEN, STOP. The worker: the job has BEGUN, here is a SLAB, an ELEMENT, an
+ERROR in the place of one, the END, the job has FAILED before there were elements, it has STOPPED, its REPORT file.
 
 1. A worker sends at most `window` elements more than were taken. It listens between any two elements.
-2. An ERROR stands for an element: the worker goes on after it. After END and FAILED it waits.
+2. An ERROR stands for an element: the worker goes on after it, and the state that comes with it is the one after it.
+   But an interrupt, which is no `Exception`, stands for nothing. After END and FAILED the worker waits.
 3. After STOP comes STOPPED, and then the worker is as good as new.
-4. An ELEMENT, an ERROR and the END come with what has been counted since the one before, or None.
+4. A job that begins at the start has BEGUN with the state there.
+5. An ELEMENT, an ERROR and the END come with what has been counted since the one before, or None.
 """
 
 from __future__ import annotations
 
 import enum
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from grain.fields import Fields
@@ -39,6 +41,7 @@ class Say(enum.IntEnum):
     FAILED = 7
     STOPPED = 8
     REPORT = 9
+    BEGUN = 10
 
 
 class Job(Fields):
@@ -53,6 +56,8 @@ class Job(Fields):
     state: bytes | None
     """Where to begin, pickled; None: at the start."""
     options: DatasetOptions
+    open_stream: Callable[..., Any]
+    """Makes a stream of a pipeline in a context."""
     init: bytes | None
     """A pickled function of the worker's index and their number, to be called once in a process."""
     directory: str | None
@@ -93,6 +98,10 @@ class Delivery:
         """Send an error in the place of an element, with the state after it."""
         self.channel.send(Say.ERROR, _with_padding([pickled((state, counted, [])), packed_error(error)]))
 
+    def begun(self, state: Any) -> None:
+        """Tell the state at the start."""
+        self.channel.send(Say.BEGUN, _with_padding([pickled((state, None, []))]))
+
     def failure(self, error: BaseException) -> None:
         """Say why there are no elements."""
         self.channel.send(Say.FAILED, _with_padding([pickled((None, None, [])), packed_error(error)]))
@@ -112,7 +121,7 @@ def _with_padding(parts: Sequence[Any]) -> list[Any]:
 
 
 class Reply(Fields):
-    """An ELEMENT, ERROR, END or FAILED, not yet unpacked."""
+    """A BEGUN, ELEMENT, ERROR, END or FAILED, not yet unpacked."""
 
     kind: Say
     state: Any

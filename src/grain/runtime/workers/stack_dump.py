@@ -9,11 +9,11 @@ import time
 
 from grain.runtime.workers.launching import Process
 from grain.runtime.workers.slabs import anonymous_file
+from grain.tracebacks import PACKAGE_FOLDER
 
 _SIGNAL = signal.SIGUSR2
 _SECONDS_TO_WRITE = 1.0
 _LINES = 12
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def report_file() -> int:
@@ -23,7 +23,7 @@ def report_file() -> int:
     return file
 
 
-def whereabouts(process: Process, report: int | None) -> str:
+def stack_dump(process: Process, report: int | None) -> str:
     """The functions that `process` is in, the innermost first, without those of this package."""
     if report is None:
         return "  (it has not begun to work)"
@@ -34,5 +34,5 @@ def whereabouts(process: Process, report: int | None) -> str:
         time.sleep(0.01)
     time.sleep(0.05)  # it is written line by line
     text = os.pread(report, os.fstat(report).st_size - before, before).decode(errors="replace")
-    lines = [line for line in text.splitlines() if line.startswith("  File") and _PACKAGE not in line]
+    lines = [line for line in text.splitlines() if line.startswith("  File") and PACKAGE_FOLDER not in line]
     return "\n".join(lines[:_LINES]) or "  (it does not answer)"

@@ -177,6 +177,7 @@ class StreamIterator(Cursor[T], DatasetIterator[T]):
 
     def close(self) -> None:
         self._closed = True
+        self._let_go()
         self._stream.close()
         self._elements = self._resumed()
 

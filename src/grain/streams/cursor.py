@@ -217,6 +217,11 @@ class Cursor(Generic[T]):
     def _resumed(self) -> Iterator[T]:
         return self._opened()
 
+    def _let_go(self) -> None:
+        """Keep nothing of the stream alive."""
+        self._track.close()
+        self._pieces, self._elements = None, iter(())
+
     def position(self) -> Any:
         """Where it is, as JSON values."""
         return self._track.save(may_run=True)

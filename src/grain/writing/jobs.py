@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from grain.fields import Frozen
 from grain.files import PathLike, written_at_once
+from grain.iterators.remote import wait_for_workers
 from grain.map_dataset import MapDataset
 from grain.options import MultiprocessingOptions, ReadOptions, warn
 from grain.writing.formats import Format, format_of
@@ -175,6 +176,7 @@ def _written_by_workers(job: _Job, missing: list[int], workers: int, advance: Ad
                 advance(job.shards[number].count or 0)
                 yield number
     finally:
+        wait_for_workers()  # they might begin another file
         job.remove_partial_files()
 
 

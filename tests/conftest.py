@@ -1,5 +1,7 @@
 """Settings for all tests."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -11,6 +13,15 @@ from support.pipelines import READ_OPTIONS
 # The same examples every time: a test that fails only now and then tells nothing.
 settings.register_profile("grain", derandomize=True, deadline=None)
 settings.load_profile("grain")
+
+
+def pytest_configure():
+    """Let Ctrl-C interrupt where the tests were started in the background, which is to ignore it.
+
+    Programs that tests start would inherit that; a handler they do not, and have that of every Python then.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class ForcedPacing(Pacing):

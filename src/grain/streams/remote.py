@@ -293,6 +293,11 @@ class RemoteStream(Stream):
                 self._lock.release()
 
 
+def wait_for_workers() -> None:
+    """Wait until the workers of closed iterators do nothing any more."""
+    pool(serve).wait_for_released()
+
+
 class _Shipment(Fields):
     """A pipeline as it was when an iterator began, and the workers of that iterator that have it."""
 

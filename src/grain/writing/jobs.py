@@ -14,6 +14,7 @@ from grain.api.map_dataset import MapDataset
 from grain.fields import Frozen
 from grain.files.paths import PathLike, written_at_once
 from grain.options import MultiprocessingOptions, ReadOptions, warn
+from grain.streams.remote import wait_for_workers
 from grain.writing.formats import Format, format_of
 from grain.writing.journal import Journal
 from grain.writing.progress import Advance, progress_bar, told
@@ -175,6 +176,7 @@ def _written_by_workers(job: _Job, missing: list[int], workers: int, advance: Ad
                 advance(job.shards[number].count or 0)
                 yield number
     finally:
+        wait_for_workers()  # they might begin another file
         job.remove_partial_files()
 
 

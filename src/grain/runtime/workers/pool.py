@@ -200,14 +200,22 @@ class Pool:
                 return False
         except (WorkerDiedError, OSError):
             has_stopped = False
+        if not has_stopped:
+            worker.end()
+            worker.process.wait(_SECONDS_TO_EXIT)
         with self._changed:
             self._returning.remove(worker)
             if has_stopped and worker.launcher is self._launcher:
                 self._idle.append(worker)
-            else:
+            elif has_stopped:
                 worker.end()
             self._changed.notify_all()
         return True
+
+    def wait_for_released(self) -> None:
+        """Wait until all workers that were released have stopped or ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._returning)
 
     def close(self) -> None:
         """End all workers."""

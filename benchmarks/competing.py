@@ -40,26 +40,49 @@ class Contestant:
     name: str
     environment: str
     python: str
+    # The folder that `grain` has to come from, in place of the one that is installed.
+    source: Path | None = None
+    # What to measure in place of what the workload says.
+    measure: str | None = None
     values: list[float] = field(default_factory=list)
     version: str = ""
     failed: bool = False
+    # It failed because its package does not have what the workload uses.
+    lacking: bool = False
 
     def run(self, workload: Workload) -> None:
         if self.failed:
             return
-        env = os.environ | {"JAX_PLATFORMS": "cpu"}
-        if self.environment != "ours":
-            env.pop("PYTHONPATH", None)  # It may well lead to our package.
-        command = [self.python, str(HERE / "contestant.py"), workload.name, self.name]
+        who = f"{workload.name}: {self.name}" + (f" from {self.source}" if self.source else "")
+        command = [self.python, str(HERE / "contestant.py"), workload.name, self.name, *filter(None, [self.measure])]
+        # `python -c`, which a workload may start, looks for packages in the current folder first.
+        cwd = HERE if self.source else None
         try:
-            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=True)
+            done = subprocess.run(
+                command, env=self._variables(), cwd=cwd, capture_output=True, text=True, timeout=300, check=True
+            )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             self.failed = True
-            say(f"{workload.name}: {self.name}: {error}\n{str(error.stderr)[-2000:]}")
+            say(f"{who}: {error}\n{str(error.stderr)[-2000:]}")
             return
         report = json.loads(done.stdout.splitlines()[-1])
-        self.values.append(report["value"])
+        if self.source and not Path(report["package"]).resolve().is_relative_to(self.source):
+            sys.exit(f"{who}: error: measured {report['package']} instead")
         self.version = report["version"]
+        if "lacks" in report:
+            self.failed = self.lacking = True
+            say(f"{who}: {report['lacks']}")
+        else:
+            self.values.append(report["value"])
+
+    def _variables(self) -> dict[str, str]:
+        variables = os.environ | {"JAX_PLATFORMS": "cpu"}
+        if self.source:
+            paths = [str(self.source), variables.get("PYTHONPATH", "")]
+            variables["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        elif self.environment != "ours":
+            variables.pop("PYTHONPATH", None)  # It may well lead to our package.
+        return variables
 
     @property
     def best(self) -> float | None:

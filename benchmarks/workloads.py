@@ -57,6 +57,8 @@ class Workload:
     measure: str = "ns_per_element"
     # For how long at least to time it; the more threads and processes take part, the longer the average has to be.
     seconds: float = 0.25
+    # Whether threads or workers of its own take part: what comes in a short while then depends on their buffers.
+    is_concurrent: bool = False
 
     @property
     def contestants(self) -> list[str]:
@@ -100,7 +102,13 @@ WORKLOADS = [
     Workload("getitem_slice_repeat", "getitem", ("slice_repeat",), at_least={"grain": 1}),
     Workload("getitem_batch", "getitem", ("batch",), at_least={"grain": 1}),
     Workload(
-        "import", "start_python", ("grain",), unit="ms", at_least={"numpy": 1 / 1.5}, variants={"numpy": ("numpy",)}
+        "import",
+        "start_python",
+        ("grain",),
+        measure="ms_per_item",
+        unit="ms",
+        at_least={"numpy": 1 / 1.5},
+        variants={"numpy": ("numpy",)},
     ),
     Workload("many_mixture_build", "build_many", ("mixture",), unit="s", at_most=1),
     Workload("many_concatenate_build", "build_many", ("concatenate",), unit="s", at_most=1),
@@ -109,35 +117,51 @@ WORKLOADS = [
         "many_concatenate", "concatenate", ("range", 10_000), at_least={FEW: 1 / 2}, variants={FEW: ("range", 100)}
     ),
     Workload("memory", "memory_growth", unit="MB", at_most=30),
-    Workload("defaults_batch", "defaults_batch", batch=64, seconds=1, at_least={"grain": 40, "torch": 1}),
-    Workload("handover", "handover", batch=64, seconds=2, at_least=HANDOVER_BARS),
+    Workload(
+        "defaults_batch", "defaults_batch", batch=64, seconds=1, is_concurrent=True, at_least={"grain": 40, "torch": 1}
+    ),
+    Workload("handover", "handover", batch=64, seconds=2, is_concurrent=True, at_least=HANDOVER_BARS),
     Workload("handover_memory", "handover", measure="peak_mb", unit="MB", at_least={"grain": None, "torch": 1}),
-    Workload("small_elements_mp", "small_elements_mp", seconds=1, at_least={"grain": None, "torch": None}),
+    Workload(
+        "small_elements_mp", "small_elements_mp", seconds=1, is_concurrent=True, at_least={"grain": None, "torch": None}
+    ),
     Workload("first_batch_cold", "first_batch", measure="ms_to_first", unit="ms", at_least={"grain": 4, "torch": 4}),
     Workload(
         "first_batch_warm", "first_batch", measure="ms_to_first_again", unit="ms", at_least={"grain": 20, "torch": 20}
     ),
-    Workload("jpeg", "jpeg", (2,), batch=32, seconds=2, at_least={"grain": 1.3, "inline": 1.7}, variants=INLINE),
+    Workload(
+        "jpeg",
+        "jpeg",
+        (2,),
+        batch=32,
+        seconds=2,
+        is_concurrent=True,
+        at_least={"grain": 1.3, "inline": 1.7},
+        variants=INLINE,
+    ),
     Workload(
         "jpeg_defaults",
         "jpeg",
         (16,),  # threads are the default
         batch=32,
         seconds=2,
+        is_concurrent=True,
         at_least={"grain": None, "tf.data": None, "inline": None},
         variants=INLINE,
     ),
     Workload("array_record", "array_record", (0,), batch=128, at_least={"grain": 8, "floor": 1 / 1.5}),
-    Workload("array_record_defaults", "array_record", (16,), batch=128, seconds=1, at_least={"grain": 15}),
+    Workload(
+        "array_record_defaults", "array_record", (16,), batch=128, seconds=1, is_concurrent=True, at_least={"grain": 15}
+    ),
     Workload("loader", "loader", (0,), batch=64, at_least={"grain": 20, "torch": 1}),
-    Workload("loader_mp", "loader", (2,), batch=64, seconds=2, at_least={"grain": 20, "torch": 1}),
+    Workload("loader_mp", "loader", (2,), batch=64, seconds=2, is_concurrent=True, at_least={"grain": 20, "torch": 1}),
     Workload("loader_random", "loader_random", batch=64, seconds=1, at_least={"grain": 10}),
     Workload("padded_batch", "padded_batch", batch=32, seconds=1, at_least={"floor": 1 / 3}),
     Workload("bucket_by_length", "bucket_by_length", batch=32, seconds=1, at_least={"floor": 1 / 4}),
     Workload("pack_first_fit", "packing", ("first",), seconds=1, at_least=PACKING_BARS),
     Workload("pack_best_fit", "packing", ("best",), seconds=1, at_least=PACKING_BARS),
     Workload("concat_and_split", "packing", ("split",), seconds=1, at_least=PACKING_BARS),
-    Workload("blocking", "blocking", seconds=1, at_least={"grain": None}),
+    Workload("blocking", "blocking", seconds=1, is_concurrent=True, at_least={"grain": None}),
     Workload("webdataset_1k", "shard", (1_000,), seconds=1, at_least={"webdataset": 1}),
     Workload("webdataset_100k", "shard", (100_000,), seconds=1, at_least={"webdataset": 1}),
     Workload(

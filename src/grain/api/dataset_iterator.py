@@ -16,7 +16,7 @@ from grain.options import DatasetOptions
 from grain.streams.opening import open_stream
 from grain.tracebacks import shorten_traceback
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 Self = TypeVar("Self", bound="DatasetIterator[Any]")
 
 

@@ -42,7 +42,7 @@ class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
     _parents: tuple[Any, ...] = ()
     _closed = False
 
-    def __init__(self, parents: DatasetIterator[Any] | Sequence[DatasetIterator[Any]] = ()) -> None:
+    def __init__(self, parents: DatasetIterator[object] | Sequence[DatasetIterator[object]] = ()) -> None:
         self._parents = tuple(parents) if isinstance(parents, Sequence) else (parents,)
 
     @property

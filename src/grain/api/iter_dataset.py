@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from grain.api.dataset import Dataset, NodeDataset
@@ -177,7 +177,9 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         """
         return self._derived(iter_window_shuffle(self._as_node, window_size, seed))
 
-    def pack_first_fit(self, **options: Unpack[PackingOptions]) -> IterDataset[dict[str, Any]]:
+    def pack_first_fit(
+        self: IterDataset[Mapping[str, Any]], **options: Unpack[PackingOptions]
+    ) -> IterDataset[dict[str, Any]]:
         """Documents, which are dicts of arrays, side by side in rows; each goes into the first row with room.
 
         `num_packing_bins` rows are filled at a time, and come in a random order if `shuffle_bins` is not False.
@@ -196,7 +198,9 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
 
         return self._derived(pack_first_fit(self._as_node, **options))
 
-    def pack_best_fit(self, **options: Unpack[PackingOptions]) -> IterDataset[dict[str, Any]]:
+    def pack_best_fit(
+        self: IterDataset[Mapping[str, Any]], **options: Unpack[PackingOptions]
+    ) -> IterDataset[dict[str, Any]]:
         """As `pack_first_fit`, but each document goes into the fullest row with room.
 
         >>> import grain
@@ -211,7 +215,9 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
 
         return self._derived(pack_best_fit(self._as_node, **options))
 
-    def concat_and_split(self, **options: Unpack[SplittingOptions]) -> IterDataset[dict[str, np.ndarray[Any, Any]]]:
+    def concat_and_split(
+        self: IterDataset[Mapping[str, Any]], **options: Unpack[SplittingOptions]
+    ) -> IterDataset[dict[str, np.ndarray[Any, Any]]]:
         """Documents, which are dicts of arrays, one after the other, cut where a row is full.
 
         >>> import grain

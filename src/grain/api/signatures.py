@@ -75,6 +75,16 @@ class FlatMapOf(Protocol[In, Out]):
     def flat_map(self, element: In, /) -> Sequence[Out]: ...
 
 
+class Resumable(Protocol[Out]):
+    """An iterator of anybody's, whose position can be saved."""
+
+    def __next__(self) -> Out: ...
+
+    def get_state(self) -> Any: ...
+
+    def set_state(self, state: Any, /) -> None: ...
+
+
 AnyMapOf: TypeAlias = MapOf[In, Out] | RandomMapOf[In, Out] | MapWithIndexOf[In, Out] | FlatMapOf[In, Out]
 """A transformation that makes elements of other ones, each by itself."""
 

@@ -43,7 +43,7 @@ class Dataset(Generic[T]):
     _parents: Any = ()
     """A tuple of datasets; a plain attribute, because users' classes set and read it."""
 
-    def __init__(self, parents: Dataset[Any] | Iterable[Dataset[Any]] = ()) -> None:
+    def __init__(self, parents: Dataset[object] | Iterable[Dataset[object]] = ()) -> None:
         self._parents = (parents,) if isinstance(parents, Dataset) else tuple(parents)
 
     @property
@@ -249,11 +249,11 @@ class NodeDataset:
 
 @overload
 def apply_transformations(
-    dataset: MapDataset[Any], transformations: transforms.Transformation | transforms.Transformations
+    dataset: MapDataset[object], transformations: transforms.Transformation | transforms.Transformations
 ) -> MapDataset[Any]: ...
 @overload
 def apply_transformations(
-    dataset: IterDataset[Any], transformations: transforms.Transformation | transforms.Transformations
+    dataset: IterDataset[object], transformations: transforms.Transformation | transforms.Transformations
 ) -> IterDataset[Any]: ...
 def apply_transformations(dataset: Dataset[Any], transformations: Any) -> Dataset[Any]:
     """`dataset.apply(transformations)`: one transformation object, or those of a sequence in turn."""

@@ -137,11 +137,11 @@ class MapDataset(MapSignatures[T], metaclass=MapDatasetMeta):
         """The number of elements of one epoch."""
 
     @overload
+    @abc.abstractmethod
     def __getitem__(self, index: slice) -> MapDataset[T]: ...
-
     @overload
+    @abc.abstractmethod
     def __getitem__(self, index: int) -> T | None: ...
-
     @abc.abstractmethod
     def __getitem__(self, index: int | slice) -> Any:
         """The element at `index`, of any epoch; or a slice of each epoch."""
@@ -262,6 +262,10 @@ class NodeMapDataset(NodeDataset, MapDataset[T]):
     def __len__(self) -> int:
         return self._node.length
 
+    @overload
+    def __getitem__(self, index: slice) -> MapDataset[T]: ...
+    @overload
+    def __getitem__(self, index: int) -> T | None: ...
     def __getitem__(self, index: Any) -> Any:
         if type(index) is not int:
             if isinstance(index, slice):

@@ -8,17 +8,19 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from grain.api.map_dataset import MapDataset
 from grain.fields import Frozen
 from grain.files.paths import PathLike, written_at_once
 from grain.options import MultiprocessingOptions, ReadOptions, warn
-from grain.sources.random_access import RandomAccessDataSource
 from grain.writing.formats import Format, format_of
 from grain.writing.journal import Journal
 from grain.writing.progress import Advance, progress_bar, told
 from grain.writing.shards import Shard, shards_of
+
+if TYPE_CHECKING:
+    from grain.sources.random_access import RandomAccessDataSource
 
 T = TypeVar("T")
 Written: TypeAlias = Generator[int, None, None]
@@ -28,13 +30,39 @@ _RECORDS_COMPARED = 16
 _IN_THIS_THREAD = ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
 
+@overload
 def write(
-    elements: Iterable[T] | RandomAccessDataSource[T],
+    elements: Iterable[T],
     path: PathLike,
     format: str | None = None,
     *,
     shards: int = 1,
     encode: Callable[[T], object] | None = None,
+    length: int | None = None,
+    workers: int = 0,
+    progress: bool | None = None,
+    **options: Any,
+) -> list[str]: ...
+@overload
+def write(
+    elements: RandomAccessDataSource[T],
+    path: PathLike,
+    format: str | None = None,
+    *,
+    shards: int = 1,
+    encode: Callable[[T], object] | None = None,
+    length: int | None = None,
+    workers: int = 0,
+    progress: bool | None = None,
+    **options: Any,
+) -> list[str]: ...
+def write(
+    elements: Any,
+    path: PathLike,
+    format: str | None = None,
+    *,
+    shards: int = 1,
+    encode: Callable[[Any], object] | None = None,
     length: int | None = None,
     workers: int = 0,
     progress: bool | None = None,
@@ -64,7 +92,7 @@ def write(
     format_asked = format_of(target, format, options)
     by_index = _by_index(elements, workers)
     count = _length(elements, length, shards)
-    opened: Any = elements if by_index is None else by_index.to_iter_dataset(_IN_THIS_THREAD)
+    opened = elements if by_index is None else by_index.to_iter_dataset(_IN_THIS_THREAD)
     stream = _records(opened, format_asked, encode, 0)
     first = list(islice(stream, format_asked.records_to_see))
     job = _Job(format_asked.fitted(first), encode, shards_of(target, shards, count), by_index)

@@ -182,7 +182,12 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
     ) -> IterDataset[dict[str, Any]]:
         """Documents, which are dicts of arrays, side by side in rows; each goes into the first row with room.
 
-        `num_packing_bins` rows are filled at a time, and come in a random order if `shuffle_bins` is not False.
+        `length_struct` has the length of rows for each feature; other features are dropped. `num_packing_bins` rows
+        are filled at a time, with at most `max_sequences_per_bin` documents each, and come in a random order, made from
+        `seed`, if `shuffle_bins` is not False; with `shuffle_bins_group_by_feature`, in the order of the means of their
+        distinct values of that feature. Features in `meta_features` get no segment ids and positions. Documents start
+        at multiples of `pack_alignment_struct`, and `padding_struct` fills the rest of a row, which is 0 without it;
+        both are like `length_struct`.
 
         >>> import grain
         >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 2), 1)])
@@ -201,7 +206,7 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
     def pack_best_fit(
         self: IterDataset[Mapping[str, Any]], **options: Unpack[PackingOptions]
     ) -> IterDataset[dict[str, Any]]:
-        """As `pack_first_fit`, but each document goes into the fullest row with room.
+        """As `pack_first_fit`, with the same options, but each document goes into the fullest row with room.
 
         >>> import grain
         >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 1), 1)])
@@ -219,6 +224,11 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         self: IterDataset[Mapping[str, Any]], **options: Unpack[SplittingOptions]
     ) -> IterDataset[dict[str, np.ndarray[Any, Any]]]:
         """Documents, which are dicts of arrays, one after the other, cut where a row is full.
+
+        `length_struct` has the length of rows for each feature. Features in `meta_features` get no segment ids and
+        positions. With `split_full_length_features=False`, documents as long as a row get one for themselves. With
+        `bos_handling=BOSHandling.REPLACE_FIRST_TOKEN_WITH_BOS`, each piece of a document starts with `bos_token_id` in
+        the features `bos_features`.
 
         >>> import grain
         >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 2), 1)])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 from grain.files.state_files import (
     Checkpointable,
@@ -26,7 +26,21 @@ from grain.files.state_files import (
 __all__ = ["CheckpointHandler", "GrainCheckpointHandler", "PyGrainCheckpointHandler"]
 
 if TYPE_CHECKING:
+    import os
+
     from grain.api.orbax_arguments import CheckpointRestore, CheckpointSave
+
+    class BytesAsState(Protocol):
+        """An iterator of anybody's whose state is bytes."""
+
+        def get_state(self) -> bytes: ...
+
+        def set_state(self, state: bytes, /) -> None: ...
+
+        def start_prefetch(self) -> object: ...
+
+    Item = TypeVar("Item", bound=Checkpointable | BytesAsState)
+    Directory: TypeAlias = str | os.PathLike[str]
 
     GrainCheckpointRestore = PyGrainCheckpointRestore = CheckpointRestore
     GrainCheckpointSave = PyGrainCheckpointSave = CheckpointSave
@@ -54,8 +68,13 @@ class CheckpointHandler:
         if "orbax.checkpoint" in sys.modules:
             _orbax_argument("CheckpointSave")  # Orbax asks, as soon as it gets a handler, for its arguments
 
-    def save(self, directory: Any, item: Any = None, args: Any = None) -> None:
-        """Write the position of `item`, or of `args.item`."""
+    def save(
+        self,
+        directory: Directory,
+        item: Checkpointable | BytesAsState | None = None,
+        args: CheckpointSave | None = None,
+    ) -> None:
+        """Write the position of `item`, or of `args.item`, to a file in `directory`."""
         iterator = _iterator(item, args)
         if isinstance(iterator, Checkpointable):
             texts = iterator._state_files()
@@ -63,7 +82,11 @@ class CheckpointHandler:
             texts = {process_file(jax_process()): state_text(iterator.get_state())}
         write_texts(directory, texts)
 
-    def restore(self, directory: Any, item: Any = None, args: Any = None) -> Any:
+    @overload
+    def restore(self, directory: Directory, item: Item, args: CheckpointRestore | None = None) -> Item: ...
+    @overload
+    def restore(self, directory: Directory, item: None = None, args: CheckpointRestore | None = None) -> Any: ...
+    def restore(self, directory: Directory, item: Any = None, args: CheckpointRestore | None = None) -> Any:
         """Take `item`, or `args.item`, to the position in `directory`, and let it begin to read ahead."""
         iterator = _iterator(item, args)
         with restoring_from(directory):
@@ -75,13 +98,13 @@ class CheckpointHandler:
         iterator.start_prefetch()
         return iterator
 
-    def structure(self, directory: Any) -> None:
+    def structure(self, directory: Directory) -> None:
         """Nothing: positions are no trees of arrays."""
 
-    def metadata(self, directory: Any) -> None:
+    def metadata(self, directory: Directory) -> None:
         """Nothing: positions are no trees of arrays."""
 
-    def finalize(self, directory: Any) -> None:
+    def finalize(self, directory: Directory) -> None:
         """Nothing is left to do when all processes have written."""
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ What has a method on the datasets is the same under both names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grain.api.checking import assert_equal_output_after_checkpoint
@@ -18,7 +18,7 @@ from grain.api.dataset_iterator import (
     set_next_index,
 )
 from grain.api.elastic import ElasticIterator
-from grain.api.iter_dataset import NodeIterDataset
+from grain.api.iter_dataset import NodeIterDataset, T
 from grain.api.map_dataset import NodeMapDataset
 from grain.api.tuning import PerformanceConfig, pick_performance_config
 from grain.elements.packed_rows import PackingStatistics
@@ -122,69 +122,77 @@ if TYPE_CHECKING:
     __all__ += ["BOSHandling", "BestFitPackIterDataset", "ConcatThenSplitIterDataset", "FirstFitPackIterDataset"]
     __all__ += ["PackAndBatchOperation", "WebDatasetIterDataset"]
 
+    from grain.api.dataset import Dataset
+    from grain.api.iter_dataset import IterDataset
+    from grain.api.map_dataset import MapDataset
+    from grain.api.signatures import FlatMapOf, Resumable, S
+    from grain.sources.random_access import RandomAccessDataSource
 
-class WithOptionsIterDataset(NodeIterDataset[Any]):
+
+class WithOptionsIterDataset(NodeIterDataset[T]):
     """`parent.with_options(options)`."""
 
-    def __init__(self, parent: Any, options: DatasetOptions) -> None:
+    def __init__(self, parent: Dataset[T], options: DatasetOptions) -> None:
         super().__init__(WithOptions(iter_node_of(parent), options))
 
 
-class LimitIterDataset(NodeIterDataset[Any]):
+class LimitIterDataset(NodeIterDataset[T]):
     """`parent.limit(count)`."""
 
-    def __init__(self, parent: Any, count: int) -> None:
+    def __init__(self, parent: Dataset[T], count: int) -> None:
         super().__init__(limit(iter_node_of(parent), count))
 
 
-class RepeatIterDataset(NodeIterDataset[Any]):
+class RepeatIterDataset(NodeIterDataset[T]):
     """`parent.repeat(num_epochs)`."""
 
-    def __init__(self, parent: Any, num_epochs: int | None = None) -> None:
+    def __init__(self, parent: Dataset[T], num_epochs: int | None = None) -> None:
         super().__init__(iter_repeat(iter_node_of(parent), num_epochs))
 
 
-class CacheIterDataset(NodeIterDataset[Any]):
+class CacheIterDataset(NodeIterDataset[T]):
     """`parent.cache()`."""
 
-    def __init__(self, parent: Any) -> None:
+    def __init__(self, parent: Dataset[T]) -> None:
         super().__init__(Cache(iter_node_of(parent)))
 
 
-class RebatchIterDataset(NodeIterDataset[Any]):
+class RebatchIterDataset(NodeIterDataset[T]):
     """`parent.rebatch(batch_size, drop_remainder=drop_remainder)`."""
 
-    def __init__(self, parent: Any, batch_size: int, drop_remainder: bool = False) -> None:
+    def __init__(self, parent: Dataset[T], batch_size: int, drop_remainder: bool = False) -> None:
         super().__init__(rebatch_node(iter_node_of(parent), batch_size, drop_remainder))
 
 
-class WindowShuffleIterDataset(NodeIterDataset[Any]):
+class WindowShuffleIterDataset(NodeIterDataset[T]):
     """`parent.window_shuffle(window_size, seed=seed)`."""
 
-    def __init__(self, parent: Any, *, window_size: int, seed: int) -> None:
+    def __init__(self, parent: Dataset[T], *, window_size: int, seed: int) -> None:
         super().__init__(iter_window_shuffle(iter_node_of(parent), window_size, seed))
 
 
-class FlatMapIterDataset(NodeIterDataset[Any]):
+class FlatMapIterDataset(NodeIterDataset[T]):
     """`parent.flat_map(transform)`."""
 
-    def __init__(self, parent: Any, transform: Any) -> None:
+    def __init__(
+        self, parent: Dataset[S], transform: FlatMapOf[S, T] | Callable[[S], RandomAccessDataSource[T]]
+    ) -> None:
         super().__init__(flat_map_node(iter_node_of(parent), transform))  # type: ignore[arg-type]
 
 
-class ZipIterDataset(NodeIterDataset[Any]):
+class ZipIterDataset(NodeIterDataset[tuple[T, ...]]):
     """`IterDataset.zip(parents, strict=strict)`."""
 
-    def __init__(self, parents: Sequence[Any], *, strict: bool = True) -> None:
+    def __init__(self, parents: Sequence[Dataset[T]], *, strict: bool = True) -> None:
         super().__init__(iter_zip([iter_node_of(parent) for parent in parents], strict))
 
 
-class InterleaveIterDataset(NodeIterDataset[Any]):
+class InterleaveIterDataset(NodeIterDataset[T]):
     """`IterDataset.interleave(datasets, cycle_length=cycle_length)`."""
 
     def __init__(
         self,
-        datasets: Any,
+        datasets: RandomAccessDataSource[Dataset[T] | None],
         *,
         cycle_length: int,
         num_make_iter_threads: int = 1,
@@ -196,14 +204,14 @@ class InterleaveIterDataset(NodeIterDataset[Any]):
         )
 
 
-class ThreadPrefetchIterDataset(NodeIterDataset[Any]):
+class ThreadPrefetchIterDataset(NodeIterDataset[T]):
     """`parent.thread_prefetch(prefetch_buffer_size)`."""
 
-    def __init__(self, parent: Any, *, prefetch_buffer_size: int) -> None:
+    def __init__(self, parent: Dataset[T], *, prefetch_buffer_size: int) -> None:
         super().__init__(thread_prefetch(iter_node_of(parent), prefetch_buffer_size))
 
 
-class ThreadPrefetchDatasetIterator(StreamIterator[Any]):
+class ThreadPrefetchDatasetIterator(StreamIterator[T]):
     """An iterator that a thread reads ahead; anything with `__next__`, `get_state` and `set_state` will do.
 
     >>> import grain
@@ -212,10 +220,10 @@ class ThreadPrefetchDatasetIterator(StreamIterator[Any]):
     (0, {'next_index': 1}, [1, 2])
     """
 
-    def __init__(self, parent: Any, prefetch_buffer_size: int) -> None:
+    def __init__(self, parent: Resumable[T], prefetch_buffer_size: int) -> None:
         operator = thread_prefetch(None, prefetch_buffer_size)
         self._is_native = isinstance(parent, DatasetIterator)
-        context = parent._ctx if self._is_native else Context(DatasetOptions(), WorkerContext())
+        context = parent._ctx if isinstance(parent, DatasetIterator) else Context(DatasetOptions(), WorkerContext())
         start = parent.get_state()
 
         def rewound() -> Any:
@@ -234,30 +242,33 @@ class ThreadPrefetchDatasetIterator(StreamIterator[Any]):
         super()._set_next_index(index)
 
 
-class FlatMapMapDataset(NodeMapDataset[Any]):
+class FlatMapMapDataset(NodeMapDataset[T]):
     """`parent.flat_map(transform)`."""
 
-    def __init__(self, parent: Any, transform: Any) -> None:
+    def __init__(self, parent: MapDataset[S], transform: FlatMapOf[S, T | None]) -> None:
         super().__init__(flat_map_node(map_node_of(parent), transform))  # type: ignore[arg-type]
 
 
-class WindowShuffleMapDataset(NodeMapDataset[Any]):
+class WindowShuffleMapDataset(NodeMapDataset[T]):
     """`parent.window_shuffle(window_size, seed=seed)`."""
 
-    def __init__(self, parent: Any, *, window_size: int, seed: int) -> None:
+    def __init__(self, parent: MapDataset[T], *, window_size: int, seed: int) -> None:
         super().__init__(window_shuffle(map_node_of(parent), window_size, seed))
 
 
-class ZipMapDataset(NodeMapDataset[Any]):
+class ZipMapDataset(NodeMapDataset[tuple[T, ...]]):
     """`MapDataset.zip(parents)`."""
 
-    def __init__(self, parents: Sequence[Any]) -> None:
+    def __init__(self, parents: Sequence[MapDataset[T]]) -> None:
         super().__init__(zip_of([map_node_of(parent) for parent in parents]))
 
 
-def multithread_prefetch(ds: Any, num_threads: int, buffer_size: int, sequential_slice: bool = False) -> Any:
-    """`ds` divided between threads, each of which has up to `buffer_size` elements ready.
+def multithread_prefetch(
+    ds: IterDataset[S], num_threads: int, buffer_size: int, sequential_slice: bool = False
+) -> IterDataset[S]:
+    """`ds` divided between `num_threads` threads, each of which has up to `buffer_size` elements ready.
 
+    With `sequential_slice` a thread has a block of consecutive records, and every num_threads-th one otherwise.
     Elements come in the order of `mp_prefetch` with as many workers.
 
     >>> import grain
@@ -270,6 +281,11 @@ def multithread_prefetch(ds: Any, num_threads: int, buffer_size: int, sequential
     return NodeIterDataset(prefetch_in_threads(iter_node_of(ds), num_threads, buffer_size, sequential_slice))
 
 
-def device_put(ds: Any, device: Any, *, cpu_buffer_size: int = 4, device_buffer_size: int = 2) -> Any:
-    """`ds.device_put(device)`: elements on a JAX device or sharding."""
+def device_put(
+    ds: Dataset[object], device: object, *, cpu_buffer_size: int = 4, device_buffer_size: int = 2
+) -> IterDataset[Any]:
+    """`ds.device_put(device)`: elements on a JAX device or sharding; `ds` may be a MapDataset too.
+
+    Up to `cpu_buffer_size` of them are ready before the transfer, and `device_buffer_size` after it.
+    """
     return NodeIterDataset(device_put_node(iter_node_of(ds), device, cpu_buffer_size, device_buffer_size))

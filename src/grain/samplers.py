@@ -5,13 +5,19 @@ from __future__ import annotations
 import abc
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from grain.elements.record import RecordMetadata
 from grain.indices.arithmetic import integer
 from grain.indices.permutation import shuffled
 from grain.indices.rng import keyed_rng
 from grain.sharding import NoSharding, ShardOptions, even_split
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Indices = TypeVar("Indices", int, npt.NDArray[np.int64])
 
 __all__ = ["IndexSampler", "Sampler", "SequentialSampler"]
 
@@ -42,12 +48,12 @@ class _Arithmetic(abc.ABC):
         index = int(index)
         return RecordMetadata(index, self.record_keys(index), self.rng_at(index))
 
-    def rng_at(self, index: int) -> Any:
+    def rng_at(self, index: int) -> np.random.Generator | None:
         """The generator of the record at an index; None without a seed."""
         return None if self._seed is None else keyed_rng(self._seed + index)
 
     @abc.abstractmethod
-    def record_keys(self, indices: Any) -> Any:
+    def record_keys(self, indices: Indices) -> Indices:
         """The keys of the records at an index, or at an array of them, which need not be below the length."""
 
     @abc.abstractmethod
@@ -65,7 +71,7 @@ def _checked_count(num_records: int) -> int:
 
 
 class SequentialSampler(_Arithmetic):
-    """All records in the order of the source, once.
+    """All `num_records` records in the order of the source, once. With a `seed` each has a random generator.
 
     >>> [SequentialSampler(3)[index].record_key for index in range(3)]
     [0, 1, 2]
@@ -76,7 +82,7 @@ class SequentialSampler(_Arithmetic):
         dropped = num_records % shard_options.shard_count if shard_options.drop_remainder else 0
         super().__init__(num_records, shard_options, seed, num_records - dropped)
 
-    def record_keys(self, indices: Any) -> Any:
+    def record_keys(self, indices: Indices) -> Indices:
         return indices
 
     def shard_length(self) -> int | None:
@@ -87,10 +93,10 @@ class SequentialSampler(_Arithmetic):
 
 
 class IndexSampler(_Arithmetic):
-    """Records in order or shuffled, anew in each of `num_epochs` (None: endlessly many).
+    """`num_records` records in order or, with `shuffle`, in a new order in each of `num_epochs` (None: endlessly many).
 
-    Each shard is a contiguous block of the records, shuffled by itself. Indices count the records of all shards: those
-    from i * shard_count on are the i-th of each.
+    With a `seed`, which shuffling needs, each has a random generator. Each shard is a contiguous block of the records,
+    shuffled by itself. Indices count the records of all shards: those from i * shard_count on are the i-th of each.
 
     >>> sampler = IndexSampler(5, shuffle=True, num_epochs=2, seed=0)
     >>> [sampler[index].record_key for index in range(len(sampler))]
@@ -121,7 +127,7 @@ class IndexSampler(_Arithmetic):
             max_index = min(max_index, self._count * shard_options.shard_count * num_epochs)  # type: ignore[operator]
         super().__init__(num_records, shard_options, _checked_seed(seed, shuffle), max_index)
 
-    def record_keys(self, indices: Any) -> Any:
+    def record_keys(self, indices: Indices) -> Indices:
         place = indices // self._shard_options.shard_count
         if self._shuffle:
             assert self._seed is not None

@@ -1,11 +1,15 @@
-"""Transformations as objects: classes to derive from where a plain function is not enough."""
+"""Transformations as objects: classes to derive from where a plain function is not enough.
+
+Annotate the method of a class of your own, and type checkers know what a dataset becomes by it. They look at the method
+alone; that it is the method of a class of this module is what the names `_is_...` tell them, which no object has.
+"""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -42,16 +46,22 @@ class Map(abc.ABC):
     6
     """
 
+    if TYPE_CHECKING:
+        _is_map: ClassVar[bool]
+
     @abc.abstractmethod
-    def map(self, element: Any) -> Any:
+    def map(self, element: Any, /) -> Any:
         """The new element; None drops it from a MapDataset."""
 
 
 class RandomMap(abc.ABC):
     """Changes one element with random numbers of its own."""
 
+    if TYPE_CHECKING:
+        _is_random_map: ClassVar[bool]
+
     @abc.abstractmethod
-    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+    def random_map(self, element: Any, rng: np.random.Generator, /) -> Any:
         """The new element; `rng` depends only on the seed and on the element's place."""
 
 
@@ -59,23 +69,29 @@ class TfRandomMap(abc.ABC):
     """Changes one element with random numbers, for use in a DataLoader."""
 
     @abc.abstractmethod
-    def np_random_map(self, element: Any, rng: np.random.Generator) -> Any:
+    def np_random_map(self, element: Any, rng: np.random.Generator, /) -> Any:
         """The new element."""
 
 
 class MapWithIndex(abc.ABC):
     """Changes one element, knowing its index."""
 
+    if TYPE_CHECKING:
+        _is_map_with_index: ClassVar[bool]
+
     @abc.abstractmethod
-    def map_with_index(self, index: int, element: Any) -> Any:
+    def map_with_index(self, index: int, element: Any, /) -> Any:
         """The new element."""
 
 
 class Filter(abc.ABC):
     """Keeps some elements."""
 
+    if TYPE_CHECKING:
+        _is_filter: ClassVar[bool]
+
     @abc.abstractmethod
-    def filter(self, element: Any) -> bool:
+    def filter(self, element: Any, /) -> bool:
         """Whether the element is kept."""
 
 
@@ -83,9 +99,11 @@ class FlatMap(abc.ABC):
     """Makes several elements of one, at most `max_fan_out` on a MapDataset."""
 
     max_fan_out: int
+    if TYPE_CHECKING:
+        _is_flat_map: ClassVar[bool]
 
     @abc.abstractmethod
-    def flat_map(self, element: Any) -> Sequence[Any]:
+    def flat_map(self, element: Any, /) -> Sequence[Any]:
         """The elements that take the place of `element`."""
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from grain.elements.trees import map_structure, spec_like
 
+if TYPE_CHECKING:
+    from grain.api.iter_dataset import IterDataset
+    from grain.api.map_dataset import MapDataset
 
-def assert_equal_output_after_checkpoint(dataset: Any) -> None:
+
+def assert_equal_output_after_checkpoint(dataset: MapDataset[object] | IterDataset[object]) -> None:
     """Check that `dataset`, resumed at any element on a fresh iterator, goes on with the same elements.
 
     >>> import grain

@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -25,14 +25,24 @@ from grain.samplers import IndexSampler, Sampler
 from grain.sharding import NoSharding, ShardOptions
 from grain.transforms import Batch, Transformation
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from grain.ops.operations import Operation
+    from grain.sources.random_access import RandomAccessDataSource
+
+    AnyOperation: TypeAlias = Transformation | Operation | Callable[[Any], Any]
+
+S = TypeVar("S")
+T = TypeVar("T", covariant=True)
 
 
 class DataLoader(Generic[T]):
     """The records that `sampler` chooses from `data_source`, after `operations`, which may be plain functions too.
 
     Worker w of `worker_count` processes takes every worker_count-th record from the w-th on, and applies all operations
-    to those; their elements come in turn. With 0 all is done in this process.
+    to those; their elements come in turn. With 0 all is done in this process, with None there is one for each CPU. Each
+    has `worker_buffer_size` elements ready. Which records are read is said by `shard_options`, or else by those of the
+    sampler; how many threads read ahead, and how far, by `read_options`. `enable_profiling` is handed on in
+    `multiprocessing_options`.
 
     >>> import grain
     >>> loader = grain.DataLoader(
@@ -44,12 +54,38 @@ class DataLoader(Generic[T]):
     [array(['B', 'C'], dtype='<U1'), array(['A'], dtype='<U1')]
     """
 
+    @overload
     def __init__(
         self,
         *,
-        data_source: Any,
+        data_source: RandomAccessDataSource[T],
         sampler: Sampler,
-        operations: Sequence[Transformation | Callable[[Any], Any]] = (),
+        operations: tuple[()] = (),
+        worker_count: int | None = 0,
+        worker_buffer_size: int = 1,
+        shard_options: ShardOptions | None = None,
+        read_options: ReadOptions | None = None,
+        enable_profiling: bool = False,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: DataLoader[Any],
+        *,
+        data_source: RandomAccessDataSource[object],
+        sampler: Sampler,
+        operations: Sequence[AnyOperation],
+        worker_count: int | None = 0,
+        worker_buffer_size: int = 1,
+        shard_options: ShardOptions | None = None,
+        read_options: ReadOptions | None = None,
+        enable_profiling: bool = False,
+    ) -> None: ...
+    def __init__(
+        self,
+        *,
+        data_source: RandomAccessDataSource[Any],
+        sampler: Sampler,
+        operations: Sequence[AnyOperation] = (),
         worker_count: int | None = 0,
         worker_buffer_size: int = 1,
         shard_options: ShardOptions | None = None,
@@ -129,7 +165,10 @@ def _shard_options_of(sampler: Any) -> ShardOptions:
 
 
 class DataLoaderIterator(Checkpointable, Iterator[T]):
-    """Goes through a DataLoader; its position is a few hundred bytes of JSON."""
+    """Goes through a DataLoader; its position is a few hundred bytes of JSON.
+
+    It starts at `state`, where that is given; without `validate_state` that may be of another source or sampler.
+    """
 
     _has_bytes_as_state = True
 
@@ -180,20 +219,52 @@ class DataLoaderIterator(Checkpointable, Iterator[T]):
         return f"PyGrainDatasetIterator(state={self.get_state().decode()})"
 
 
+@overload
 def load(
-    source: Any,
+    source: RandomAccessDataSource[S],
     *,
     num_epochs: int | None = None,
     shuffle: bool = False,
     seed: int | None = None,
     shard_options: ShardOptions = NoSharding(),
-    transformations: Sequence[Transformation | Callable[[Any], Any]] = (),
+    transformations: tuple[()] = (),
+    batch_size: None = None,
+    drop_remainder: bool = False,
+    worker_count: int | None = 0,
+    read_options: ReadOptions | None = None,
+) -> DataLoader[S]: ...
+@overload
+def load(
+    source: RandomAccessDataSource[object],
+    *,
+    num_epochs: int | None = None,
+    shuffle: bool = False,
+    seed: int | None = None,
+    shard_options: ShardOptions = NoSharding(),
+    transformations: Sequence[AnyOperation] = (),
+    batch_size: int | None = None,
+    drop_remainder: bool = False,
+    worker_count: int | None = 0,
+    read_options: ReadOptions | None = None,
+) -> DataLoader[Any]: ...
+def load(
+    source: RandomAccessDataSource[Any],
+    *,
+    num_epochs: int | None = None,
+    shuffle: bool = False,
+    seed: int | None = None,
+    shard_options: ShardOptions = NoSharding(),
+    transformations: Sequence[AnyOperation] = (),
     batch_size: int | None = None,
     drop_remainder: bool = False,
     worker_count: int | None = 0,
     read_options: ReadOptions | None = None,
 ) -> DataLoader[Any]:
     """A DataLoader of all records of `source`, shuffled and batched as asked for.
+
+    They come in `num_epochs` epochs (None: endlessly many), with `shuffle` in an order that depends on `seed`, of one
+    shard, after `transformations`, and, if there is a `batch_size`, in batches; `drop_remainder` leaves out a last one
+    that is not full. `worker_count` and `read_options` are those of a DataLoader.
 
     >>> import grain
     >>> list(grain.load(range(5), num_epochs=1, shuffle=True, seed=0, batch_size=2))

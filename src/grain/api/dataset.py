@@ -3,46 +3,57 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from grain import transforms
 from grain.api.dataset_iterator import MEASURING, Measuring
-from grain.elements.padding import Padding, Target
+from grain.elements.padding import Fill, Padding, Target
 from grain.graph.naming import transform_name
 from grain.graph.node import Node
 from grain.graph.seeds import default_seed
 from grain.graph.specs import element_spec
-from grain.ops.batching import BatchFunction, batch_node
+from grain.ops.batching import batch_node
 from grain.ops.configuring import seed_node
 from grain.ops.custom import node_of
 from grain.ops.flattening import flat_map_node
 from grain.ops.mapping import filter_node, map_node, map_with_index_node, random_map_node
 
-T = TypeVar("T")
-Result = TypeVar("Result")
+if TYPE_CHECKING:
+    import numpy as np
+
+    from grain.api.iter_dataset import IterDataset
+    from grain.api.map_dataset import MapDataset
+    from grain.api.signatures import FilterOf, FlatMapOf, MapOf, MapWithIndexOf, RandomMapOf
+
+T = TypeVar("T", covariant=True)
+S = TypeVar("S")
 Self = TypeVar("Self", bound="Dataset[Any]")
+Params = ParamSpec("Params")
 
 
 class Dataset(Generic[T]):
-    """A pipeline as it was asked for: nothing is read before its elements are."""
+    """A pipeline as it was asked for: nothing is read before its elements are.
+
+    For type checkers, what a method returns is told more exactly in `api/signatures.py`.
+    """
 
     _is_random_access: bool
     _wraps_node = False
     _parents: Any = ()
     """A tuple of datasets; a plain attribute, because users' classes set and read it."""
 
-    def __init__(self, parents: Any = ()) -> None:
+    def __init__(self, parents: Dataset[object] | Iterable[Dataset[object]] = ()) -> None:
         self._parents = (parents,) if isinstance(parents, Dataset) else tuple(parents)
 
     @property
-    def parents(self) -> tuple[Any, ...]:
+    def parents(self) -> tuple[Dataset[Any], ...]:
         """The datasets that this one reads from."""
         return tuple(self._parents)
 
     @property
     def _parent(self) -> Any:
-        (parent,) = self.parents
+        (parent,) = self._parents
         return parent
 
     @property
@@ -54,11 +65,14 @@ class Dataset(Generic[T]):
         return MEASURING
 
     @abc.abstractmethod
-    def _derived(self, node: Any) -> Any:
+    def _derived(self, node: Any) -> Dataset[Any]:
         """A dataset of the same side for `node`."""
 
-    def map(self, transform: transforms.Map | Callable[[T], Any]) -> Any:
+    def map(self, transform: MapOf[T, S] | Callable[[T], S]) -> Dataset[S]:
         """`transform` of each element.
+
+        `transform` is a function, or an object of a class derived from `grain.transforms.Map`. On a MapDataset an
+        element for which it returns None is left out.
 
         >>> import grain
         >>> list(grain.MapDataset.range(3).map(lambda x: x * 10))
@@ -66,10 +80,11 @@ class Dataset(Generic[T]):
         """
         return self._derived(map_node(node_of(self), transform))
 
-    def map_with_index(self, transform: transforms.MapWithIndex | Callable[[int, T], Any]) -> Any:
+    def map_with_index(self, transform: MapWithIndexOf[T, S] | Callable[[int, T], S]) -> Dataset[S]:
         """`transform` of each index and element.
 
-        On a MapDataset the index is the one asked for; on an IterDataset it counts the elements of the iterator.
+        `transform` is a function, or an object of a class derived from `grain.transforms.MapWithIndex`. On a MapDataset
+        the index is the one asked for; on an IterDataset it counts the elements of the iterator.
 
         >>> import grain
         >>> list(grain.MapDataset.source("abc").map_with_index(lambda i, x: x * i))
@@ -77,11 +92,14 @@ class Dataset(Generic[T]):
         """
         return self._derived(map_with_index_node(node_of(self), transform))
 
-    def random_map(self, transform: transforms.RandomMap | Callable[[T, Any], Any], *, seed: int | None = None) -> Any:
+    def random_map(
+        self, transform: RandomMapOf[T, S] | Callable[[T, np.random.Generator], S], *, seed: int | None = None
+    ) -> Dataset[S]:
         """`transform` of each element and a `numpy.random.Generator` of its own.
 
-        The generator depends on the seed and on the element's place alone, not on what ran before. Without `seed` it is
-        derived from `ds.seed(...)`.
+        `transform` is a function, or an object of a class derived from `grain.transforms.RandomMap`. The generator
+        depends on the seed and on the element's place alone, not on what ran before. Without `seed` it is derived from
+        `ds.seed(...)`.
 
         >>> import grain
         >>> list(grain.MapDataset.range(5).random_map(lambda x, rng: int(x + rng.integers(0, 100)), seed=0))
@@ -89,10 +107,11 @@ class Dataset(Generic[T]):
         """
         return self._derived(random_map_node(node_of(self), transform, seed))
 
-    def filter(self, transform: transforms.Filter | Callable[[T], bool]) -> Any:
+    def filter(self, transform: FilterOf[T] | Callable[[T], object]) -> Dataset[Any]:
         """The elements for which `transform` is true.
 
-        A MapDataset keeps its length and has None in place of the others, which iteration skips.
+        `transform` is a function, or an object of a class derived from `grain.transforms.Filter`. A MapDataset keeps
+        its length and has None in place of the others, which iteration skips.
 
         >>> import grain
         >>> list(grain.MapDataset.range(6).filter(lambda x: x % 2))
@@ -100,10 +119,11 @@ class Dataset(Generic[T]):
         """
         return self._derived(filter_node(node_of(self), transform))
 
-    def flat_map(self, transform: transforms.FlatMap | Callable[[T], Sequence[Any]]) -> Any:
+    def flat_map(self, transform: FlatMapOf[T, S]) -> Dataset[S]:
         """All items that `transform` makes of each element, one after the other.
 
-        On a MapDataset it is a `FlatMap` object that says how many there are at most.
+        `transform` is an object of a class derived from `grain.transforms.FlatMap`; on an IterDataset it may also be a
+        function that returns a sequence.
 
         >>> import grain
         >>> list(grain.MapDataset.range(1, 4).to_iter_dataset().flat_map(lambda x: [x] * x))
@@ -111,8 +131,12 @@ class Dataset(Generic[T]):
         """
         return self._derived(flat_map_node(node_of(self), transform))
 
-    def batch(self, batch_size: int, *, drop_remainder: bool = False, batch_fn: BatchFunction | None = None) -> Any:
+    def batch(
+        self, batch_size: int, *, drop_remainder: bool = False, batch_fn: Callable[[Sequence[T]], S] | None = None
+    ) -> Dataset[S]:
         """`batch_size` consecutive elements as one: arrays stacked along a new axis, or what `batch_fn` makes of them.
+
+        With `drop_remainder` a last batch of fewer elements is left out.
 
         >>> import grain
         >>> list(grain.MapDataset.range(5).batch(2))
@@ -126,14 +150,15 @@ class Dataset(Generic[T]):
         *,
         pad_to: Target | Mapping[str, Target] = "longest",
         multiple_of: int = 1,
-        pad_value: Any = 0,
+        pad_value: Fill | Mapping[str, Fill] = 0,
         masks: Collection[str] = (),
         drop_remainder: bool = False,
-    ) -> Any:
+    ) -> Dataset[Any]:
         """`batch_size` consecutive elements as one, with arrays filled up along their first axis to the same length.
 
-        That is `batch` with `transforms.Padding` as its `batch_fn`; see there for the arguments. To fill up the last
-        batch instead, with whole elements, there is `batch_and_pad`.
+        That is `batch` with `transforms.Padding` as its `batch_fn`; see there for `pad_to`, `multiple_of`, `pad_value`
+        and `masks`. With `drop_remainder` a last batch of fewer elements is left out. To fill up the last batch
+        instead, with whole elements, there is `batch_and_pad`.
 
         >>> import grain, numpy as np
         >>> documents = grain.MapDataset.source([{"x": np.array([1, 2, 3])}, {"x": np.array([4])}])
@@ -145,16 +170,18 @@ class Dataset(Generic[T]):
         padding = Padding(pad_to, multiple_of=multiple_of, value=pad_value, masks=masks)
         return self.batch(batch_size, drop_remainder=drop_remainder, batch_fn=padding)
 
-    def seed(self: Self, seed: int | None) -> Self:
-        """A seed from which the random operators that follow derive theirs.
+    def seed(self, seed: int | None) -> Dataset[T]:
+        """A seed from which the random operators that follow derive theirs; None is no seed.
 
         >>> import grain
         >>> list(grain.MapDataset.range(10).seed(42).shuffle())
         [1, 7, 6, 9, 0, 8, 4, 5, 3, 2]
         """
-        return self._derived(seed_node(node_of(self), seed))  # type: ignore[no-any-return]
+        return self._derived(seed_node(node_of(self), seed))
 
-    def pipe(self: Self, func: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Result:
+    def pipe(
+        self: Self, func: Callable[Concatenate[Self, Params], S], /, *args: Params.args, **kwargs: Params.kwargs
+    ) -> S:
         """`func(self, *args, **kwargs)`: to chain functions that build pipelines.
 
         >>> import grain
@@ -163,8 +190,8 @@ class Dataset(Generic[T]):
         """
         return func(self, *args, **kwargs)
 
-    def apply(self, transformations: transforms.Transformation | transforms.Transformations) -> Any:
-        """One transformation object, or several in turn.
+    def apply(self, transformations: transforms.Transformation | transforms.Transformations) -> Dataset[Any]:
+        """One transformation object, or those of a sequence in turn.
 
         >>> import grain
         >>> list(grain.MapDataset.range(4).apply([grain.transforms.Batch(2)]))
@@ -172,16 +199,16 @@ class Dataset(Generic[T]):
         """
         if not isinstance(transformations, Sequence):
             transformations = (transformations,)
-        dataset: Any = self
+        dataset: Dataset[Any] = self
         for transform in transformations:
             dataset = dataset._applied(transform)
         return dataset
 
-    def _applied(self, transform: Any) -> Any:
+    def _applied(self, transform: Any) -> Dataset[Any]:
         if isinstance(transform, transforms.Batch):
             size, drop_remainder = transform.batch_size, transform.drop_remainder
             return self.batch(size, drop_remainder=drop_remainder, batch_fn=transform.batch_fn)
-        methods: list[tuple[type, Callable[[Any], Any]]] = [
+        methods: list[tuple[type, Callable[[Any], Dataset[Any]]]] = [
             (transforms.Map, self.map),
             (transforms.RandomMap, self.random_map),
             (transforms.MapWithIndex, self.map_with_index),
@@ -220,13 +247,21 @@ class NodeDataset:
         return repr(self._node)
 
 
-def apply_transformations(dataset: Dataset[Any], transformations: Any) -> Any:
-    """`dataset.apply(transformations)`."""
+@overload
+def apply_transformations(
+    dataset: MapDataset[object], transformations: transforms.Transformation | transforms.Transformations
+) -> MapDataset[Any]: ...
+@overload
+def apply_transformations(
+    dataset: IterDataset[object], transformations: transforms.Transformation | transforms.Transformations
+) -> IterDataset[Any]: ...
+def apply_transformations(dataset: Dataset[Any], transformations: Any) -> Dataset[Any]:
+    """`dataset.apply(transformations)`: one transformation object, or those of a sequence in turn."""
     return dataset.apply(transformations)
 
 
-def get_element_spec(dataset: Dataset[Any]) -> Any:
-    """The shapes and types of a dataset's elements, told without reading any.
+def get_element_spec(dataset: Dataset[object]) -> Any:
+    """The shapes and types of the elements of `dataset`, told without reading any.
 
     >>> import grain
     >>> get_element_spec(grain.MapDataset.range(5).batch(2, drop_remainder=True))

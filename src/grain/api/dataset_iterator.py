@@ -18,7 +18,7 @@ from grain.streams.opening import open_stream
 from grain.streams.stream import Stream
 from grain.tracebacks import shorten_traceback
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 Self = TypeVar("Self", bound="DatasetIterator[Any]")
 
 
@@ -44,7 +44,7 @@ class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
     _parents: tuple[Any, ...] = ()
     _closed = False
 
-    def __init__(self, parents: DatasetIterator[Any] | Sequence[DatasetIterator[Any]] = ()) -> None:
+    def __init__(self, parents: DatasetIterator[object] | Sequence[DatasetIterator[object]] = ()) -> None:
         self._parents = tuple(parents) if isinstance(parents, Sequence) else (parents,)
 
     @property

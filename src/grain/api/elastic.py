@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grain.api.dataset_iterator import DatasetIterator
 from grain.api.iter_dataset import IterDataset, NodeIterDataset
@@ -27,6 +27,9 @@ from grain.ops.worker_parts import sharded
 from grain.options import MultiprocessingOptions, ReadOptions
 from grain.sharding import ShardOptions
 
+if TYPE_CHECKING:
+    from grain.api.dataset import Dataset
+
 _NO_SHARD_STATES = "A MapDataset has no shard states: its position is one number for all shards."
 
 
@@ -35,7 +38,8 @@ class ElasticIterator(DatasetIterator[Any]):
 
     Saved in a run with some number of shards, it can be restored in one with another. Over a MapDataset nothing is
     repeated, skipped or put in another order by that; at the end, a shard without enough elements for a batch stops.
-    Over an IterDataset, which must be an interleave, the datasets are dealt out anew.
+    Over an IterDataset, which must be an interleave, the datasets are dealt out anew. `read_options` and
+    `multiprocessing_options` say how a MapDataset is read.
 
     >>> import grain
     >>> dataset = grain.MapDataset.range(12)
@@ -50,7 +54,7 @@ class ElasticIterator(DatasetIterator[Any]):
 
     def __init__(
         self,
-        ds: Any,
+        ds: Dataset[object],
         global_batch_size: int,
         shard_options: ShardOptions,
         *,

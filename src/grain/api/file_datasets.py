@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
-from grain.api.iter_dataset import NodeIterDataset
+from grain.api.iter_dataset import NodeIterDataset, T
 from grain.files.paths import PathLike, paths_of
 from grain.ops.file_streams import Generated, streamed
 
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-class SequenceIterDataset(NodeIterDataset[Any]):
+class SequenceIterDataset(NodeIterDataset[T]):
     """The records of files, one after the other; of several files in turn."""
 
     def __init__(self, path: PathLike | Sequence[PathLike], format: Any) -> None:
@@ -36,7 +36,7 @@ class SequenceIterDataset(NodeIterDataset[Any]):
             cls._wraps_node = False  # how a user's class iterates is its own affair
 
 
-class TFRecordIterDataset(SequenceIterDataset):
+class TFRecordIterDataset(SequenceIterDataset[bytes]):
     """The records of TFRecord files, as bytes, with their checksums checked. Files may be compressed by gzip.
 
     A record that is damaged raises an error, and reading goes on after it. Paths may be globs and URLs.
@@ -56,7 +56,7 @@ class TFRecordIterDataset(SequenceIterDataset):
         super().__init__(path, TFRecordFormat())
 
 
-class JsonLinesIterDataset(SequenceIterDataset):
+class JsonLinesIterDataset(SequenceIterDataset[Any]):
     """The values of JSON lines files, one for each line that is not blank. Files may be compressed by gzip.
 
     A line that is not JSON raises an error, and reading goes on after it. Paths may be globs and URLs.
@@ -75,10 +75,11 @@ class JsonLinesIterDataset(SequenceIterDataset):
         super().__init__(paths, JsonLinesFormat())
 
 
-class WebDatasetIterDataset(SequenceIterDataset):
+class WebDatasetIterDataset(SequenceIterDataset[dict[str, Any]]):
     """The samples of WebDataset shards, as `WebDatasetDataSource` has them. Shards may be compressed by gzip.
 
-    A sample that is damaged raises an error, and reading goes on after it. Paths may be globs and URLs.
+    With `decode`, files are what they stand for, and bytes otherwise. A sample that is damaged raises an error, and
+    reading goes on after it. Paths may be globs and URLs.
 
     >>> import tempfile, tarfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +96,7 @@ class WebDatasetIterDataset(SequenceIterDataset):
         super().__init__(paths, WebDatasetFormat(decode))
 
 
-class GeneratorIterDataset(NodeIterDataset[Any]):
+class GeneratorIterDataset(NodeIterDataset[T]):
     """What `function()` yields. It is called again to resume, and what was read before is made again and passed over.
 
     With `takes_start` it is called with the number of elements to leave out, and need not make them.
@@ -107,7 +108,11 @@ class GeneratorIterDataset(NodeIterDataset[Any]):
     (0, {'next_index': 1}, [1, 4, 9, 16])
     """
 
-    def __init__(self, function: Callable[..., Iterable[Any]], *, takes_start: bool = False) -> None:
+    @overload
+    def __init__(self, function: Callable[[], Iterable[T]], *, takes_start: Literal[False] = False) -> None: ...
+    @overload
+    def __init__(self, function: Callable[[int], Iterable[T]], *, takes_start: Literal[True]) -> None: ...
+    def __init__(self, function: Callable[..., Iterable[T]], *, takes_start: bool = False) -> None:
         if not callable(function):
             raise TypeError(
                 f"Expected a function that returns an iterable, got {function!r}: an iterator can be read only once, "
@@ -116,7 +121,7 @@ class GeneratorIterDataset(NodeIterDataset[Any]):
         super().__init__(streamed([Generated(function, takes_start)], "GeneratorIterDataset"))
 
 
-class ParquetIterDataset(NodeIterDataset[Any]):
+class ParquetIterDataset(NodeIterDataset[dict[str, Any]]):
     """The rows of Parquet files as dicts, of several files in turn; of the columns `columns`, or of all.
 
     Other arguments are passed on to `pyarrow.parquet.ParquetFile`. Values are those of `ParquetDataSource`.

@@ -4,98 +4,37 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from grain.api.dataset import Dataset, NodeDataset
 from grain.api.dataset_iterator import DatasetIterator, NodeIterator
+from grain.api.iter_constructors import IterDatasetMeta
 from grain.elements.padding import Padding
 from grain.elements.stacking import unstacked
 from grain.graph.node import IterNode
-from grain.ops.batching import BatchFunction, rebatch_node
-from grain.ops.combining import Stop
+from grain.ops.batching import rebatch_node
 from grain.ops.configuring import WithOptions, thread_prefetch
 from grain.ops.custom import iter_node_of
 from grain.ops.device_put import device_put
 from grain.ops.flattening import flat_map_node
-from grain.ops.interleaving import interleave
 from grain.ops.limiting import Cache, iter_repeat, limit
-from grain.ops.merging import iter_zip
-from grain.ops.mixing import iter_mix
 from grain.ops.process_prefetch import prefetch_in_processes
 from grain.ops.windowing import iter_window_shuffle
 from grain.options import DatasetOptions, MultiprocessingOptions
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from grain.api.signatures import IterSignatures, S
     from grain.ops.packing import PackingOptions
     from grain.ops.splitting import SplittingOptions
+else:
+    IterSignatures = Dataset
 
-T = TypeVar("T")
-
-
-class IterDatasetMeta(abc.ABCMeta):
-    """What can be called on the class `IterDataset`, but not on its objects."""
-
-    def mix(
-        cls,
-        datasets: Sequence[Any] | Mapping[str, Any],
-        weights: Sequence[float] | Mapping[str, float] | None = None,
-        *,
-        stop: Stop = "first",
-        with_counts: bool = False,
-        cost_fn: Callable[[Any], float] | None = None,
-    ) -> IterDataset[Any]:
-        """Elements of several streams, in the proportions of `weights`, until one that is due has ended.
-
-        So it is with `stop="first"`. With `stop="longest"` a stream that has ended begins again, until all have ended
-        once; with `stop="renormalize"` the others go on, in the proportions of their weights, until all have ended.
-        In both cases, and with `with_counts` or `cost_fn` in any, the state has the number of elements of each stream,
-        and what they cost (how many tokens they have, say); `experimental.get_mixture_counts` reads it.
-
-        >>> import grain
-        >>> first, second = grain.MapDataset.range(5), grain.MapDataset.range(7, 10)
-        >>> list(grain.IterDataset.mix([first.to_iter_dataset(), second.to_iter_dataset()]))
-        [0, 7, 1, 8, 2, 9, 3]
-        >>> list(grain.IterDataset.mix([first.to_iter_dataset(), second.to_iter_dataset()], stop="renormalize"))
-        [0, 7, 1, 8, 2, 9, 3, 4]
-        """
-        if isinstance(datasets, Mapping):
-            nodes: Any = {key: iter_node_of(dataset) for key, dataset in datasets.items()}
-        else:
-            nodes = [iter_node_of(dataset) for dataset in datasets]
-        return NodeIterDataset(iter_mix(nodes, weights, stop, with_counts, cost_fn))
-
-    def zip(cls, datasets: Sequence[Any], *, strict: bool = True) -> IterDataset[Any]:
-        """Tuples of one element of each stream.
-
-        >>> import grain
-        >>> streams = [grain.MapDataset.source(text).to_iter_dataset() for text in ("ab", "cd")]
-        >>> list(grain.IterDataset.zip(streams))
-        [('a', 'c'), ('b', 'd')]
-        """
-        return NodeIterDataset(iter_zip([iter_node_of(dataset) for dataset in datasets], strict))
-
-    def interleave(
-        cls,
-        datasets: Any,
-        *,
-        cycle_length: int,
-        num_make_iter_threads: int = 1,
-        make_iter_buffer_size: int = 1,
-        iter_buffer_size: int = 1,
-    ) -> IterDataset[Any]:
-        """One element of each of `cycle_length` datasets in turn; one that has ended gives its place to the next.
-
-        >>> import grain
-        >>> datasets = [grain.MapDataset.source(text) for text in ("aaa", "b", "cc")]
-        >>> "".join(grain.IterDataset.interleave(datasets, cycle_length=2))
-        'abaacc'
-        """
-        return NodeIterDataset(
-            interleave(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
-        )
+T = TypeVar("T", covariant=True)
 
 
-class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
+class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
     """A stream of elements whose position can be saved.
 
     Derive from it to write one of your own: call `super().__init__(parent)` and define `__iter__`, which returns a
@@ -125,7 +64,7 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         return self._derived(limit(self._as_node, count))
 
     def repeat(self, num_epochs: int | None = None) -> IterDataset[T]:
-        """The same elements again, `num_epochs` times or for ever.
+        """The same elements again, `num_epochs` times or, if it is None, for ever.
 
         >>> import grain
         >>> list(grain.MapDataset.range(2).to_iter_dataset().repeat(2))
@@ -143,7 +82,9 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         return self._derived(Cache(self._as_node))
 
     def rebatch(self, batch_size: int, *, drop_remainder: bool = False) -> IterDataset[T]:
-        """Batches of another size, cut and joined along the first axis.
+        """Batches of another size, `batch_size`, cut and joined along the first axis.
+
+        With `drop_remainder` a last batch of fewer rows is left out.
 
         >>> import grain
         >>> list(grain.MapDataset.range(5).batch(2).to_iter_dataset().rebatch(3))
@@ -193,17 +134,26 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
             )
         )
 
+    @overload
+    def batch_by_cost(
+        self, max_cost: float, cost_fn: Callable[[T], float], *, batch_fn: Callable[[Sequence[T]], S]
+    ) -> IterDataset[S]: ...
+    @overload
+    def batch_by_cost(
+        self, max_cost: float, cost_fn: Callable[[T], float], *, padding: Padding | None = None
+    ) -> IterDataset[Any]: ...
     def batch_by_cost(
         self,
         max_cost: float,
         cost_fn: Callable[[T], float],
         *,
         padding: Padding | None = None,
-        batch_fn: BatchFunction | None = None,
+        batch_fn: Callable[[Sequence[T]], Any] | None = None,
     ) -> IterDataset[Any]:
         """Batches of as many consecutive elements as cost no more than `max_cost` together: so many tokens, say.
 
-        A batch costs the sum of what its elements cost; with `padding`, which makes all of them as long as the longest,
+        `cost_fn` says what an element costs. Elements are joined by `padding` or by `batch_fn`, or else stacked. A
+        batch costs the sum of what its elements cost; with `padding`, which makes all of them as long as the longest,
         the highest cost times their number. Where `padding` goes beyond the longest, `cost_fn` has to count that. An
         element that alone costs more is an error.
 
@@ -227,10 +177,17 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         """
         return self._derived(iter_window_shuffle(self._as_node, window_size, seed))
 
-    def pack_first_fit(self, **options: Unpack[PackingOptions]) -> IterDataset[Any]:
+    def pack_first_fit(
+        self: IterDataset[Mapping[str, Any]], **options: Unpack[PackingOptions]
+    ) -> IterDataset[dict[str, Any]]:
         """Documents, which are dicts of arrays, side by side in rows; each goes into the first row with room.
 
-        `num_packing_bins` rows are filled at a time, and come in a random order if `shuffle_bins` is not False.
+        `length_struct` has the length of rows for each feature; other features are dropped. `num_packing_bins` rows
+        are filled at a time, with at most `max_sequences_per_bin` documents each, and come in a random order, made from
+        `seed`, if `shuffle_bins` is not False; with `shuffle_bins_group_by_feature`, in the order of the means of their
+        distinct values of that feature. Features in `meta_features` get no segment ids and positions. Documents start
+        at multiples of `pack_alignment_struct`, and `padding_struct` fills the rest of a row, which is 0 without it;
+        both are like `length_struct`.
 
         >>> import grain
         >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 2), 1)])
@@ -246,8 +203,10 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
 
         return self._derived(pack_first_fit(self._as_node, **options))
 
-    def pack_best_fit(self, **options: Unpack[PackingOptions]) -> IterDataset[Any]:
-        """As `pack_first_fit`, but each document goes into the fullest row with room.
+    def pack_best_fit(
+        self: IterDataset[Mapping[str, Any]], **options: Unpack[PackingOptions]
+    ) -> IterDataset[dict[str, Any]]:
+        """As `pack_first_fit`, with the same options, but each document goes into the fullest row with room.
 
         >>> import grain
         >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 1), 1)])
@@ -261,8 +220,15 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
 
         return self._derived(pack_best_fit(self._as_node, **options))
 
-    def concat_and_split(self, **options: Unpack[SplittingOptions]) -> IterDataset[Any]:
+    def concat_and_split(
+        self: IterDataset[Mapping[str, Any]], **options: Unpack[SplittingOptions]
+    ) -> IterDataset[dict[str, np.ndarray[Any, Any]]]:
         """Documents, which are dicts of arrays, one after the other, cut where a row is full.
+
+        `length_struct` has the length of rows for each feature. Features in `meta_features` get no segment ids and
+        positions. With `split_full_length_features=False`, documents as long as a row get one for themselves. With
+        `bos_handling=BOSHandling.REPLACE_FIRST_TOKEN_WITH_BOS`, each piece of a document starts with `bos_token_id` in
+        the features `bos_features`.
 
         >>> import grain
         >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 2), 1)])
@@ -313,8 +279,10 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         warnings.warn("Please use `mp_prefetch` instead.", DeprecationWarning, stacklevel=2)
         return self.mp_prefetch(multiprocessing_options)
 
-    def device_put(self, device: Any, *, cpu_buffer_size: int = 4, device_buffer_size: int = 2) -> IterDataset[T]:
-        """Elements on a JAX device or sharding, some of them ready before and some after the transfer.
+    def device_put(self, device: object, *, cpu_buffer_size: int = 4, device_buffer_size: int = 2) -> IterDataset[Any]:
+        """Elements on a JAX device or sharding, `device`.
+
+        Up to `cpu_buffer_size` of them are ready before the transfer, and `device_buffer_size` after it.
 
         >>> import grain, jax
         >>> dataset = grain.MapDataset.range(4).batch(2).to_iter_dataset()
@@ -324,7 +292,7 @@ class IterDataset(Dataset[T], metaclass=IterDatasetMeta):
         return self._derived(device_put(self._as_node, device, cpu_buffer_size, device_buffer_size))
 
     def with_options(self, options: DatasetOptions) -> IterDataset[T]:
-        """Options for the whole pipeline, what comes before included.
+        """`options` for the whole pipeline, what comes before included.
 
         >>> import grain
         >>> options = grain.experimental.DatasetOptions(filter_warn_threshold_ratio=None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -14,22 +14,28 @@ from grain.api.iter_dataset import IterDataset, NodeIterDataset
 from grain.graph.node import MapNode
 from grain.ops.combining import Stop, concatenate, mix, select, zip_of
 from grain.ops.custom import map_node_of
-from grain.ops.flattening import split_node
+from grain.ops.flattening import flat_map_node, split_node
 from grain.ops.ordering import reindex, repeat, shuffle, slice_of, window_shuffle
 from grain.ops.sourcing import Range, Source, to_iter
 from grain.options import ReadOptions
 from grain.plan.kinds import RandomAccess
 from grain.plan.lowering import random_access
 from grain.runtime.local.inline import at
-from grain.transforms import DatasetSelectionMap, FlatMap
+from grain.transforms import DatasetSelectionMap
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from grain.api.signatures import A, B, C, D, E, FlatMapOf, MapSignatures, S
+    from grain.sources.random_access import RandomAccessDataSource
+else:
+    MapSignatures = Dataset
+
+T = TypeVar("T", covariant=True)
 
 
 class MapDatasetMeta(abc.ABCMeta):
     """What can be called on the class `MapDataset`, but not on its objects."""
 
-    def source(cls, source: Any) -> MapDataset[Any]:
+    def source(cls, source: RandomAccessDataSource[S]) -> MapDataset[S]:
         """The records of anything with `len(source)` and `source[index]`: a list, an array, a file format.
 
         A source that reads many records faster than one by one has a method `__getitems__(indices)`, which returns a
@@ -42,7 +48,7 @@ class MapDatasetMeta(abc.ABCMeta):
         return SourceMapDataset(source)
 
     def range(cls, start: int, stop: int | None = None, step: int = 1) -> MapDataset[int]:
-        """The numbers of `range(start, stop, step)`.
+        """The numbers of `range(start, stop, step)`; with one argument, those from 0 up to it.
 
         >>> import grain
         >>> list(grain.MapDataset.range(2, 8, 3))
@@ -51,9 +57,9 @@ class MapDatasetMeta(abc.ABCMeta):
         return NodeMapDataset(Range(range(0, start, step) if stop is None else range(start, stop, step)))
 
     def mix(
-        cls, datasets: Sequence[MapDataset[Any]], weights: Sequence[float] | None = None, *, stop: Stop = "first"
-    ) -> MapDataset[Any]:
-        """Elements of several datasets, in the proportions of `weights`.
+        cls, datasets: Sequence[MapDataset[S]], weights: Sequence[float] | None = None, *, stop: Stop = "first"
+    ) -> MapDataset[S]:
+        """Elements of several datasets, in the proportions of `weights`, or as many of each.
 
         It is as long as no dataset is used more than once; with `stop="longest"`, until all have been used once, with
         the others in their next epochs. With `stop="renormalize"` it has all elements once: when a dataset is used up,
@@ -67,8 +73,8 @@ class MapDatasetMeta(abc.ABCMeta):
         """
         return NodeMapDataset(mix([map_node_of(dataset) for dataset in datasets], weights, stop))
 
-    def concatenate(cls, datasets: Sequence[MapDataset[Any]]) -> MapDataset[Any]:
-        """One dataset after the other.
+    def concatenate(cls, datasets: Sequence[MapDataset[S]]) -> MapDataset[S]:
+        """The elements of `datasets`, one dataset after the other.
 
         >>> import grain
         >>> list(grain.MapDataset.concatenate([grain.MapDataset.range(2), grain.MapDataset.range(10, 12)]))
@@ -77,13 +83,31 @@ class MapDatasetMeta(abc.ABCMeta):
         return NodeMapDataset(concatenate([map_node_of(dataset) for dataset in datasets]))
 
     def select_from_datasets(
-        cls, datasets: Sequence[MapDataset[Any]], selection_map: DatasetSelectionMap
-    ) -> MapDataset[Any]:
-        """Elements of several datasets, as `selection_map` says."""
+        cls, datasets: Sequence[MapDataset[S]], selection_map: DatasetSelectionMap
+    ) -> MapDataset[S]:
+        """Elements of `datasets`: `selection_map` says which one of which dataset stands at each index."""
         return NodeMapDataset(select([map_node_of(dataset) for dataset in datasets], selection_map))
 
-    def zip(cls, datasets: Sequence[MapDataset[Any]]) -> MapDataset[tuple[Any, ...]]:
-        """Tuples of what datasets of the same length have at each index.
+    @overload
+    def zip(cls, datasets: tuple[MapDataset[A]]) -> MapDataset[tuple[A]]: ...
+    @overload
+    def zip(cls, datasets: tuple[MapDataset[A], MapDataset[B]]) -> MapDataset[tuple[A, B]]: ...
+    @overload
+    def zip(cls, datasets: tuple[MapDataset[A], MapDataset[B], MapDataset[C]]) -> MapDataset[tuple[A, B, C]]: ...
+    @overload
+    def zip(
+        cls, datasets: tuple[MapDataset[A], MapDataset[B], MapDataset[C], MapDataset[D]]
+    ) -> MapDataset[tuple[A, B, C, D]]: ...
+    @overload
+    def zip(
+        cls, datasets: tuple[MapDataset[A], MapDataset[B], MapDataset[C], MapDataset[D], MapDataset[E]]
+    ) -> MapDataset[tuple[A, B, C, D, E]]: ...
+    @overload
+    def zip(cls, datasets: Sequence[MapDataset[S]]) -> MapDataset[tuple[S, ...]]: ...
+    def zip(cls, datasets: Sequence[MapDataset[Any]]) -> MapDataset[Any]:
+        """Tuples of what `datasets`, which have the same length, have at each index.
+
+        Where types are checked, pass a tuple: of a list it is not known which element is of which type.
 
         >>> import grain
         >>> list(grain.MapDataset.zip([grain.MapDataset.range(2), grain.MapDataset.source("ab")]))
@@ -92,7 +116,7 @@ class MapDatasetMeta(abc.ABCMeta):
         return NodeMapDataset(zip_of([map_node_of(dataset) for dataset in datasets]))
 
 
-class MapDataset(Dataset[T], metaclass=MapDatasetMeta):
+class MapDataset(MapSignatures[T], metaclass=MapDatasetMeta):
     """A dataset that can be asked for any index.
 
     `len` is the length of one epoch; indices beyond it belong to later epochs, so that shuffling and random
@@ -113,11 +137,11 @@ class MapDataset(Dataset[T], metaclass=MapDatasetMeta):
         """The number of elements of one epoch."""
 
     @overload
+    @abc.abstractmethod
     def __getitem__(self, index: slice) -> MapDataset[T]: ...
-
     @overload
+    @abc.abstractmethod
     def __getitem__(self, index: int) -> T | None: ...
-
     @abc.abstractmethod
     def __getitem__(self, index: int | slice) -> Any:
         """The element at `index`, of any epoch; or a slice of each epoch."""
@@ -167,7 +191,16 @@ class MapDataset(Dataset[T], metaclass=MapDatasetMeta):
             return self._derived(slice_of(self._as_node, sl))
         return self._derived(reindex(self._as_node, sl))
 
-    def flat_map(self, transform: FlatMap | Callable[[T], Sequence[Any]], *, fan_out: Any = None) -> MapDataset[Any]:
+    @overload
+    def flat_map(self, transform: FlatMapOf[T, S | None], *, fan_out: None = None) -> MapDataset[S]: ...
+    @overload
+    def flat_map(
+        self,
+        transform: FlatMapOf[T, S | None] | Callable[[T], Iterable[S | None]],
+        *,
+        fan_out: Sequence[int] | np.ndarray[Any, Any],
+    ) -> MapDataset[S]: ...
+    def flat_map(self, transform: Any, *, fan_out: Any = None) -> MapDataset[Any]:
         """All items that `transform` makes of each element, one after the other.
 
         `fan_out` says for each element how many there are, so that the length is their sum and items can be shuffled,
@@ -182,11 +215,11 @@ class MapDataset(Dataset[T], metaclass=MapDatasetMeta):
         (6, ['i', 'e', 'f', 'ab', 'gh', 'cd'])
         """
         if fan_out is None:
-            return super().flat_map(transform)  # type: ignore[no-any-return]
+            return self._derived(flat_map_node(self._as_node, transform))
         return self._derived(split_node(self._as_node, transform, fan_out))
 
     def repeat(self, num_epochs: int | None = None, *, reseed_each_epoch: bool = True) -> MapDataset[T]:
-        """`num_epochs` epochs as one, or endlessly many.
+        """`num_epochs` epochs as one, or endlessly many, if it is None.
 
         With `reseed_each_epoch=False` every epoch is like the first.
 
@@ -196,8 +229,20 @@ class MapDataset(Dataset[T], metaclass=MapDatasetMeta):
         """
         return self._derived(repeat(self._as_node, num_epochs, reseed_each_epoch))
 
-    def to_iter_dataset(self, read_options: ReadOptions | None = None, *, allow_nones: bool = False) -> IterDataset[T]:
+    @overload
+    def to_iter_dataset(
+        self, read_options: ReadOptions | None = None, *, allow_nones: Literal[False] = False
+    ) -> IterDataset[T]: ...
+    @overload
+    def to_iter_dataset(
+        self, read_options: ReadOptions | None = None, *, allow_nones: bool
+    ) -> IterDataset[T | None]: ...
+    def to_iter_dataset(
+        self, read_options: ReadOptions | None = None, *, allow_nones: bool = False
+    ) -> IterDataset[Any]:
         """The elements of one epoch as a stream, without those that are None (unless `allow_nones`).
+
+        `read_options` say how many threads read ahead at most, and how far.
 
         >>> import grain
         >>> list(grain.MapDataset.range(3).to_iter_dataset())
@@ -217,6 +262,10 @@ class NodeMapDataset(NodeDataset, MapDataset[T]):
     def __len__(self) -> int:
         return self._node.length
 
+    @overload
+    def __getitem__(self, index: slice) -> MapDataset[T]: ...
+    @overload
+    def __getitem__(self, index: int) -> T | None: ...
     def __getitem__(self, index: Any) -> Any:
         if type(index) is not int:
             if isinstance(index, slice):
@@ -241,10 +290,10 @@ class NodeMapDataset(NodeDataset, MapDataset[T]):
 NodeDataset._kinds.update({True: NodeMapDataset, False: NodeIterDataset})
 
 
-class SourceMapDataset(NodeMapDataset[Any]):
+class SourceMapDataset(NodeMapDataset[T]):
     """`MapDataset.source(source)`."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: RandomAccessDataSource[T]) -> None:
         super().__init__(Source(source))
 
     @property

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING
 
 import orbax.checkpoint as ocp
+
+if TYPE_CHECKING:
+    from grain.checkpoint import BytesAsState
+    from grain.files.state_files import Checkpointable
 
 
 @dataclasses.dataclass
 class CheckpointSave(ocp.args.CheckpointArgs):  # type: ignore[misc]
     """Save the position of an iterator."""
 
-    item: Any
+    item: Checkpointable | BytesAsState
 
 
 @dataclasses.dataclass
 class CheckpointRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]
     """Take an iterator to the position that was saved."""
 
-    item: Any
+    item: Checkpointable | BytesAsState
 
 
 def register(handler: type) -> None:

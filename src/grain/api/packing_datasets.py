@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
 
 from grain.api.dataset_iterator import NodeIterator
 from grain.api.iter_dataset import NodeIterDataset
@@ -10,6 +13,9 @@ from grain.ops.custom import iter_node_of
 from grain.ops.pack_and_batch import PackAndBatchOperation
 from grain.ops.packing import PackingOptions, pack_best_fit, pack_first_fit
 from grain.ops.splitting import BOSHandling, SplittingOptions, concat_and_split
+
+if TYPE_CHECKING:
+    from grain.api.dataset import Dataset
 
 __all__ = [
     "BOSHandling",
@@ -20,7 +26,7 @@ __all__ = [
 ]
 
 
-class _PackIterDataset(NodeIterDataset[Any]):
+class _PackIterDataset(NodeIterDataset[dict[str, Any]]):
     def __iter__(self) -> PackDatasetIterator:
         return PackDatasetIterator(self._node)
 
@@ -28,18 +34,18 @@ class _PackIterDataset(NodeIterDataset[Any]):
 class FirstFitPackIterDataset(_PackIterDataset):
     """`parent.pack_first_fit(...)`."""
 
-    def __init__(self, parent: Any, **options: Unpack[PackingOptions]) -> None:
+    def __init__(self, parent: Dataset[Mapping[str, Any]], **options: Unpack[PackingOptions]) -> None:
         super().__init__(pack_first_fit(iter_node_of(parent), **options))
 
 
 class BestFitPackIterDataset(_PackIterDataset):
     """`parent.pack_best_fit(...)`."""
 
-    def __init__(self, parent: Any, **options: Unpack[PackingOptions]) -> None:
+    def __init__(self, parent: Dataset[Mapping[str, Any]], **options: Unpack[PackingOptions]) -> None:
         super().__init__(pack_best_fit(iter_node_of(parent), **options))
 
 
-class PackDatasetIterator(NodeIterator[Any]):
+class PackDatasetIterator(NodeIterator[dict[str, Any]]):
     """An iterator over packed rows."""
 
     def get_packed_batch_size_bytes(self) -> int:
@@ -48,8 +54,8 @@ class PackDatasetIterator(NodeIterator[Any]):
         return stream.operator.batch_bytes(stream.state)  # type: ignore[no-any-return]
 
 
-class ConcatThenSplitIterDataset(NodeIterDataset[Any]):
+class ConcatThenSplitIterDataset(NodeIterDataset[dict[str, np.ndarray[Any, Any]]]):
     """`parent.concat_and_split(...)`."""
 
-    def __init__(self, parent: Any, **options: Unpack[SplittingOptions]) -> None:
+    def __init__(self, parent: Dataset[Mapping[str, Any]], **options: Unpack[SplittingOptions]) -> None:
         super().__init__(concat_and_split(iter_node_of(parent), **options))

@@ -30,7 +30,7 @@ class PerformanceConfig:
 
 
 def pick_performance_config(
-    ds: IterDataset[Any],
+    ds: IterDataset[object],
     *,
     ram_budget_mb: int,
     max_workers: int | None,
@@ -39,7 +39,8 @@ def pick_performance_config(
 ) -> PerformanceConfig:
     """As many workers, and as long a buffer of elements read ahead, as fit into `ram_budget_mb`.
 
-    The first elements tell how large all are.
+    There are at most `max_workers` (None: one for each CPU) and `max_buffer_size` elements (None: 1000). The first
+    `samples_to_check` elements of `ds` tell how large all are.
 
     >>> import grain
     >>> dataset = grain.MapDataset.range(100).map(lambda x: np.zeros(1 << 20, np.uint8)).to_iter_dataset()

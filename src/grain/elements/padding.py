@@ -14,6 +14,8 @@ from grain.indices.arithmetic import integer, is_count
 
 Target: TypeAlias = str | int
 """How long arrays become: "longest", "boundary" or a number."""
+Fill: TypeAlias = complex | str | bytes | np.generic
+"""What arrays are filled up with."""
 
 
 class Padding(Frozen):
@@ -32,7 +34,7 @@ class Padding(Frozen):
 
     pad_to: Target | dict[str, Target]
     multiple_of: int
-    value: Any
+    value: Fill | dict[str, Fill]
     masks: tuple[str, ...]
 
     def __init__(
@@ -40,7 +42,7 @@ class Padding(Frozen):
         pad_to: Target | Mapping[str, Target] = "longest",
         *,
         multiple_of: int = 1,
-        value: Any = 0,
+        value: Fill | Mapping[str, Fill] = 0,
         masks: Collection[str] = (),
     ) -> None:
         pad_to = dict(pad_to) if isinstance(pad_to, Mapping) else pad_to
@@ -190,7 +192,7 @@ def length_of(element: Any) -> int:
     return max(lengths)
 
 
-def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0) -> Any:
+def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Fill = 0) -> Any:
     """`values` as one batch of exactly `batch_size`, filled up with `pad_value`.
 
     >>> batch_and_pad([1, 2], batch_size=4, pad_value=-1)

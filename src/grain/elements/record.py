@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class RecordMetadata:
     def __repr__(self) -> str:
         return f"RecordMetadata(index={self.index}, record_key={self.record_key}, rng={self.rng})"
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, RecordMetadata):
             return NotImplemented
         return (self.index, self.record_key, self.rng) == (other.index, other.record_key, other.rng)

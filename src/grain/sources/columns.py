@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from grain.elements.stacking import Allocate, stacked
 from grain.sources.random_access import ColumnarDataSource
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Column(abc.ABC):
@@ -129,7 +132,7 @@ class TableDataSource(ColumnarDataSource[dict[str, Any]]):
         keys = self._keys(record_keys)
         return rows_of(self._taken(keys)) if len(keys) else []
 
-    def batch(self, record_keys: Any, allocate: Allocate | None = None) -> Any:
+    def batch(self, record_keys: npt.NDArray[np.int64], allocate: Allocate | None = None) -> Any:
         table = self._taken(record_keys, allocate)
         try:
             return {name: table[name].stacked(allocate) for name in sorted(table)}

@@ -8,6 +8,7 @@ from typing import Any
 
 from grain.files.paths import PathLike, is_remote, opened, paths_of
 from grain.sources.file_sources import FILE_SOURCES
+from grain.sources.random_access import RandomAccessDataSource
 
 FORMATS = {
     # format: its source in `grain.sources`, how names end, how content begins
@@ -57,7 +58,7 @@ def _format_by_content(path: str) -> str:
     )
 
 
-def open_source(paths: PathLike | Sequence[PathLike], **options: Any) -> Any:
+def open_source(paths: PathLike | Sequence[PathLike], **options: Any) -> RandomAccessDataSource[Any]:
     """The files at `paths` as the source that their format has in `grain.sources`, which takes the options.
 
     >>> import tempfile, pathlib
@@ -73,5 +74,6 @@ def open_source(paths: PathLike | Sequence[PathLike], **options: Any) -> Any:
     if len(set(formats.values())) > 1:
         first = {format: path for path, format in reversed(formats.items())}
         raise ValueError(f"Expected files of one format, got several: {first}.")
-    source = FILE_SOURCES[FORMATS[formats[found[0]]][0]]()
-    return source(found[0] if len(found) == 1 else found, **options)
+    kind = FILE_SOURCES[FORMATS[formats[found[0]]][0]]()
+    source: RandomAccessDataSource[Any] = kind(found[0] if len(found) == 1 else found, **options)
+    return source

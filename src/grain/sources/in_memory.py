@@ -6,14 +6,16 @@ import contextlib
 import operator
 import pickle
 from collections.abc import Iterable
-from typing import Any, SupportsIndex
+from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
 from grain.elements.shared_memory import SharedMemoryArray, named_block, opened_block
 
+T = TypeVar("T", covariant=True)
 
-class SharedMemoryDataSource:
+
+class SharedMemoryDataSource(Generic[T]):
     """Records of any kind that can be pickled, kept once for all processes that read them.
 
     With a `name`, other programs open the same records by it: `SharedMemoryDataSource(name=...)`. They stay until
@@ -24,7 +26,11 @@ class SharedMemoryDataSource:
     ({'a': [2, 3]}, 2)
     """
 
-    def __init__(self, elements: Iterable[Any] | None = None, *, name: str | None = None) -> None:
+    @overload
+    def __init__(self, elements: Iterable[T], *, name: str | None = None) -> None: ...
+    @overload
+    def __init__(self: SharedMemoryDataSource[Any], elements: None = None, *, name: str) -> None: ...
+    def __init__(self, elements: Iterable[T] | None = None, *, name: str | None = None) -> None:
         if elements is None and name is None:
             raise ValueError("Elements or name must be provided.")
         self._name = name
@@ -46,13 +52,13 @@ class SharedMemoryDataSource:
     def __len__(self) -> int:
         return len(self._ends)
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
+    def __getitem__(self, record_key: SupportsIndex) -> T:
         key, count = operator.index(record_key), len(self)
         place = key + count if key < 0 else key
         if not 0 <= place < count:
             raise IndexError(f"Index {key} out of range for {count} records.")
         start = self._ends[place - 1] if place else 0
-        return pickle.loads(self._records[start : self._ends[place]])
+        return pickle.loads(self._records[start : self._ends[place]])  # type: ignore[no-any-return]
 
     @property
     def shm(self) -> Any:
@@ -85,14 +91,14 @@ class SharedMemoryDataSource:
         return f"SharedMemoryDataSource(len={len(self)})"
 
 
-def _from_memory(memory: Any) -> SharedMemoryDataSource:
-    source = SharedMemoryDataSource.__new__(SharedMemoryDataSource)
+def _from_memory(memory: Any) -> SharedMemoryDataSource[Any]:
+    source: SharedMemoryDataSource[Any] = SharedMemoryDataSource.__new__(SharedMemoryDataSource)
     source._name = None
     source._load(memory)
     return source
 
 
-def _from_name(name: str) -> SharedMemoryDataSource:
+def _from_name(name: str) -> SharedMemoryDataSource[Any]:
     return SharedMemoryDataSource(name=name)
 
 

@@ -91,7 +91,7 @@ def _line(path: str, offset: int) -> str:
     return f"Line {lines + 1} of {path!r}"
 
 
-class JsonLinesDataSource(SequenceDataSource):
+class JsonLinesDataSource(SequenceDataSource[Any]):
     """The values of JSON lines files, one for each line that is not blank.
 
     Where lines begin is found when a file is first opened, and kept in `index_folder`, or in the cache folder

@@ -6,7 +6,7 @@ import mmap
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from grain.fields import Frozen
 from grain.files.paths import PathLike, local_copy
 from grain.sources.columns import gathered, row_of
 from grain.sources.random_access import ColumnarDataSource
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class NumpyDataSource(ColumnarDataSource[Any]):
@@ -52,7 +55,7 @@ class NumpyDataSource(ColumnarDataSource[Any]):
         self._check()
         return self._pick(key)
 
-    def batch(self, record_keys: Any, allocate: Allocate | None = None) -> Any:
+    def batch(self, record_keys: npt.NDArray[np.int64], allocate: Allocate | None = None) -> Any:
         self._check()
         return self._gather(record_keys, allocate)
 

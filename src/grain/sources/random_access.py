@@ -6,11 +6,14 @@ import abc
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, SupportsIndex, TypeVar, runtime_checkable
 
 import numpy as np
 
 from grain.elements.stacking import Allocate
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 T = TypeVar("T", covariant=True)
 
@@ -24,7 +27,7 @@ class RandomAccessDataSource(Protocol[T]):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, record_key: SupportsIndex, /) -> T: ...
+    def __getitem__(self, record_key: int, /) -> T: ...
 
 
 class ColumnarDataSource(abc.ABC, Generic[T]):
@@ -38,7 +41,7 @@ class ColumnarDataSource(abc.ABC, Generic[T]):
         """One record for each key."""
 
     @abc.abstractmethod
-    def batch(self, record_keys: Any, allocate: Allocate | None = None) -> Any:
+    def batch(self, record_keys: npt.NDArray[np.int64], allocate: Allocate | None = None) -> Any:
         """What `stacked` makes of the records of an array of keys; large arrays are made by `allocate`.
 
         The keys are in range and not negative, as those of pipelines are: nobody looks at each of them again.

@@ -10,7 +10,7 @@ import functools
 import operator
 import os
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, SupportsIndex
+from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from grain.fields import Fields, Frozen
 from grain.files.paths import File, PathLike, Range, described, files_of, for_each, read_ranges
 from grain.sources.byte_streams import Reading, is_gzip
 from grain.sources.indexing import kept_index
+
+T = TypeVar("T", covariant=True)
 
 _OPEN_INDEXES = 64
 
@@ -60,7 +62,7 @@ def offsets_of(spans: Iterable[tuple[int, int]]) -> Any:
     return np.array([*starts, end], np.int64)
 
 
-class SequenceDataSource:
+class SequenceDataSource(Generic[T]):
     """The records of files by index. Where they lie is found once for each file, and kept."""
 
     def __init__(self, paths: PathLike | Sequence[PathLike], format: Format, index_folder: PathLike | None) -> None:
@@ -79,7 +81,7 @@ class SequenceDataSource:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
+    def __getitem__(self, record_key: SupportsIndex) -> T:
         key, count = operator.index(record_key), len(self)
         if not -count <= key < count:
             raise self._out_of_range(key)
@@ -90,7 +92,7 @@ class SequenceDataSource:
         file = self._files[number]
         return self._record(key, file.path, start, file.read(start, stop))
 
-    def __getitems__(self, record_keys: Sequence[int]) -> list[Any]:
+    def __getitems__(self, record_keys: Sequence[int]) -> list[T]:
         ranges = self._ranges(record_keys)
         found = zip(record_keys, ranges, read_ranges(ranges), strict=True)
         return [self._record(key, file.path, start, data) for key, (file, start, _), data in found]
@@ -119,9 +121,9 @@ class SequenceDataSource:
         held = self._held.get(number)
         return _mapped(self._files[number], self._format, self._folder) if held is None else held
 
-    def _record(self, key: int, path: str, start: int, data: bytes) -> Any:
+    def _record(self, key: int, path: str, start: int, data: bytes) -> T:
         try:
-            return self._format.record(data, path, start)
+            return self._format.record(data, path, start)  # type: ignore[no-any-return]
         except Exception as error:
             error.add_note(f"Raised by reading record {key} of {self!r}.")
             raise

@@ -107,7 +107,7 @@ def _possible_records(data: bytes) -> list[int]:
     return (np.flatnonzero(are_zero[5:-4] & ~are_zero[9:]) + 1).tolist()
 
 
-class TFRecordDataSource(SequenceDataSource):
+class TFRecordDataSource(SequenceDataSource[bytes]):
     """The records of TFRecord files, as bytes, with their checksums checked.
 
     Where records are is found when a file is first opened, and kept in `index_folder`, or in the cache folder

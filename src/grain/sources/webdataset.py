@@ -102,7 +102,7 @@ def _key_and_field(member: Member) -> tuple[str | None, str]:
     return found[1], found[2].lower()
 
 
-class WebDatasetDataSource(SequenceDataSource):
+class WebDatasetDataSource(SequenceDataSource[dict[str, Any]]):
     """The samples of WebDataset shards: dicts of a `__key__` and, by their extensions, the files of that name.
 
     Files are bytes. With `decode`, JSON, text (`txt`), class numbers (`cls`), arrays (`npy`) and pictures are what they

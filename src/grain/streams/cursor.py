@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from grain.graph.node import copied
 from grain.streams.stream import Stream, anchored, split_anchored
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 Generated: TypeAlias = "GeneratorType[Any, None, None]"
 
 ANCHOR_SECONDS = 0.03

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from grain.api.map_dataset import MapDataset
 from grain.fields import Frozen
@@ -20,6 +20,10 @@ from grain.writing.journal import Journal
 from grain.writing.progress import Advance, progress_bar, told
 from grain.writing.shards import Shard, shards_of
 
+if TYPE_CHECKING:
+    from grain.sources.random_access import RandomAccessDataSource
+
+T = TypeVar("T")
 Written: TypeAlias = Generator[int, None, None]
 """The number of each shard when it is finished."""
 _RECORDS_COMPARED = 16
@@ -27,13 +31,39 @@ _RECORDS_COMPARED = 16
 _IN_THIS_THREAD = ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
 
+@overload
+def write(
+    elements: Iterable[T],
+    path: PathLike,
+    format: str | None = None,
+    *,
+    shards: int = 1,
+    encode: Callable[[T], object] | None = None,
+    length: int | None = None,
+    workers: int = 0,
+    progress: bool | None = None,
+    **options: Any,
+) -> list[str]: ...
+@overload
+def write(
+    elements: RandomAccessDataSource[T],
+    path: PathLike,
+    format: str | None = None,
+    *,
+    shards: int = 1,
+    encode: Callable[[T], object] | None = None,
+    length: int | None = None,
+    workers: int = 0,
+    progress: bool | None = None,
+    **options: Any,
+) -> list[str]: ...
 def write(
     elements: Any,
     path: PathLike,
     format: str | None = None,
     *,
     shards: int = 1,
-    encode: Callable[[Any], Any] | None = None,
+    encode: Callable[[Any], object] | None = None,
     length: int | None = None,
     workers: int = 0,
     progress: bool | None = None,

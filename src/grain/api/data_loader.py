@@ -13,13 +13,13 @@ import numpy as np
 from grain.api.dataset_iterator import NodeIterator
 from grain.api.loader_states import Layout, decoded, encoded
 from grain.files.state_files import Checkpointable
+from grain.graph.functions import Function
 from grain.graph.node import IterNode
 from grain.ops.process_prefetch import available_cpus, prefetch_in_processes
 from grain.ops.record_metadata import Recorder
 from grain.ops.records import DataMap, count_made, count_on_records, method_of, modern, operated
 from grain.ops.sampling import sampled
 from grain.ops.sourcing import to_iter
-from grain.ops.transforming import Function
 from grain.options import MultiprocessingOptions, ReadOptions
 from grain.samplers import IndexSampler, Sampler
 from grain.sharding import NoSharding, ShardOptions

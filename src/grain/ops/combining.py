@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from grain.graph.node import MapNode
 from grain.indices.selection import Concatenation, Renormalized, integer_weights, proportions
 from grain.plan.kinds import Gather, Join
+from grain.plan.picking import UsersChoice
 from grain.transforms import DatasetSelectionMap
 
 Stop: TypeAlias = Literal["first", "longest", "renormalize"]
@@ -42,8 +43,7 @@ class Mix(Combining):
         return self.epoch_length
 
     def lower(self, *parents: Any) -> Gather:
-        chosen = proportions(self.weights)
-        return Gather(parents, chosen.pick, chosen.pick_array)
+        return Gather(parents, proportions(self.weights))
 
     def __repr__(self) -> str:
         lengths = [parent.length for parent in self.components]
@@ -61,7 +61,7 @@ class MixOfAll(Combining):
         return self.selection.length
 
     def lower(self, *parents: Any) -> Gather:
-        return Gather(parents, self.selection.pick, self.selection.pick_array)
+        return Gather(parents, self.selection)
 
 
 def mix(parents: Sequence[MapNode], weights: Sequence[float] | None, stop: Stop) -> Mix | MixOfAll:
@@ -124,7 +124,7 @@ class Concatenate(Combining):
         return concatenate(parents)
 
     def lower(self, *parents: Any) -> Gather:
-        return Gather(parents, self.concatenation.pick, self.concatenation.pick_array)
+        return Gather(parents, self.concatenation)
 
 
 def concatenate(parents: Sequence[MapNode]) -> Concatenate:
@@ -146,7 +146,7 @@ class Select(Combining):
         return self.epoch_length
 
     def lower(self, *parents: Any) -> Gather:
-        return Gather(parents, self.selection_map.__getitem__, None)
+        return Gather(parents, UsersChoice(self.selection_map))
 
 
 def select(parents: Sequence[MapNode], selection_map: DatasetSelectionMap) -> Select:

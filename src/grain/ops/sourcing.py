@@ -11,9 +11,9 @@ import numpy as np
 from grain.fields import Fields
 from grain.graph.node import Context, IterNode, MapNode, Parent
 from grain.graph.specs import ShapeDtypeStruct
-from grain.indices.arithmetic import exact
 from grain.options import ReadOptions, warn
-from grain.plan.kinds import IndexStep, Read
+from grain.plan.index_steps import Modulo, ModuloLength, Progression
+from grain.plan.kinds import Read
 from grain.plan.reads import Indices, records_of
 
 WINDOW = 1000
@@ -35,7 +35,7 @@ class Source(MapNode):
             len(source)
         except TypeError:  # not known: indices are passed on as they are
             return Read(records_of(source))
-        return Read(records_of(source), steps=(IndexStep(lambda index: index % len(source)),))
+        return Read(records_of(source), steps=(ModuloLength(source),))
 
     def __str__(self) -> str:
         return f"SourceMapDataset(source={type(self.source).__name__})"
@@ -52,8 +52,8 @@ class Range(MapNode):
 
     def lower(self) -> Read:
         start, step, length = self.range.start, self.range.step, len(self.range)
-        numbers = IndexStep(lambda index: exact(index % length, abs(step), start) * step + start)
-        return Read(Indices(), steps=(IndexStep(lambda index: index % length) if (start, step) == (0, 1) else numbers,))
+        is_plain = (start, step) == (0, 1)
+        return Read(Indices(), steps=(Modulo(length) if is_plain else Progression(start, step, length),))
 
     @property
     def default_read_options(self) -> ReadOptions:

@@ -2,11 +2,11 @@
 
 import pytest
 from hypothesis import settings
-from pipelines import READ_OPTIONS
 
 from grain.runtime.local import threads
 from grain.runtime.local.inline import InlineReader
 from grain.runtime.local.pacing import Pacing
+from support.pipelines import READ_OPTIONS
 
 # The same examples every time: a test that fails only now and then tells nothing.
 settings.register_profile("grain", derandomize=True, deadline=None)

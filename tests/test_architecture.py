@@ -80,7 +80,8 @@ def test_files_and_functions_are_short():
         assert text.count("\n") <= 400, path
         for statement in ast.walk(ast.parse(text)):
             if isinstance(statement, ast.FunctionDef):
-                assert statement.end_lineno - statement.lineno < 50, f"{path}: {statement.name}"
+                start = statement.body[1 if ast.get_docstring(statement) and len(statement.body) > 1 else 0].lineno
+                assert statement.end_lineno - start < 50, f"{path}: {statement.name}"
 
 
 def test_imports_have_no_cycle():

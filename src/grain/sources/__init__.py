@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from grain.public_names import found_in
+from grain.sources.file_sources import FILE_SOURCES
 from grain.sources.in_memory import SharedMemoryDataSource
 from grain.sources.random_access import ColumnarDataSource, RandomAccessDataSource, RangeDataSource
 
@@ -16,21 +17,7 @@ __all__ = [
     "SharedMemoryDataSource",
 ]
 
-# A source of files brings modules that `import grain` alone need not wait for.
-FOUND_LATER = found_in(
-    {
-        "grain.sources.array_record": ["ArrayRecordDataSource"],
-        "grain.sources.arrow": ["ArrowDataSource"],
-        "grain.sources.csv": ["CsvDataSource"],
-        "grain.sources.detection": ["open_source"],
-        "grain.sources.image_folder": ["ImageFolderDataSource"],
-        "grain.sources.json_lines": ["JsonLinesDataSource"],
-        "grain.sources.numpy_arrays": ["NumpyDataSource"],
-        "grain.sources.parquet": ["ParquetDataSource"],
-        "grain.sources.tfrecord": ["TFRecordDataSource"],
-        "grain.sources.webdataset": ["WebDatasetDataSource"],
-    }
-)
+FOUND_LATER = {**FILE_SOURCES, **found_in({"grain.sources.detection": ["open_source"]})}
 if TYPE_CHECKING:
     from grain.sources.array_record import ArrayRecordDataSource
     from grain.sources.arrow import ArrowDataSource

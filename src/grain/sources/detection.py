@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from grain.files.paths import PathLike, is_remote, opened, paths_of
+from grain.sources.file_sources import FILE_SOURCES
 
 FORMATS = {
     # format: its source in `grain.sources`, how names end, how content begins
@@ -67,12 +68,10 @@ def open_source(paths: PathLike | Sequence[PathLike], **options: Any) -> Any:
     >>> type(source).__name__, source.classes
     ('ImageFolderDataSource', ('cat',))
     """
-    from grain import sources
-
     found = paths_of(paths)
     formats = {path: format_of(path) for path in found}
     if len(set(formats.values())) > 1:
         first = {format: path for path, format in reversed(formats.items())}
         raise ValueError(f"Expected files of one format, got several: {first}.")
-    source = getattr(sources, FORMATS[formats[found[0]]][0])
+    source = FILE_SOURCES[FORMATS[formats[found[0]]][0]]()
     return source(found[0] if len(found) == 1 else found, **options)

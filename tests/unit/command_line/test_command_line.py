@@ -1,0 +1,217 @@
+"""The command `grain`, as one types it."""
+
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from PIL import Image
+
+from grain import ArrayRecordDataSource, JsonLinesDataSource, ParquetDataSource
+from grain.command_line import main
+from grain.command_line.describing import lines, sizes_of_some
+from support.record_files import tar
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """An empty folder to work in, and one for indexes."""
+    monkeypatch.setenv("GRAIN_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def table(here):
+    columns = {"id": range(100), "word": [f"word {number}" for number in range(100)]}
+    pa.parquet.write_table(pa.table(columns), here / "table.parquet", row_group_size=30)
+
+
+@pytest.fixture
+def photos(here):
+    for name, size in (("cat/1.png", (6, 4)), ("dog/2.jpg", (5, 7))):
+        here.joinpath("photos", name).parent.mkdir(parents=True)
+        Image.new("RGB", size).save(here / "photos" / name)
+
+
+def run(capsys, *arguments):
+    """The exit status, and what was printed, with single spaces."""
+    status = main(arguments)
+    printed = capsys.readouterr()
+    return status, " ".join(printed.out.split()), printed.err
+
+
+def test_inspect_shows_format_numbers_sizes_and_records(capsys, table):
+    status, output, _ = run(capsys, "inspect", "table.parquet")
+    assert status == 0
+    assert "format Parquet files 1: table.parquet size" in output
+    assert "records 100" in output
+    assert "record 0 id 0 (int64) word 'word 0' record 1 id 1 (int64) word 'word 1'" in output
+    assert "record 2" not in output
+
+
+def test_inspect_shows_images_as_their_type_and_size(capsys, photos):
+    _, output, _ = run(capsys, "inspect", "photos")
+    assert "format folder of images files 2: photos/cat/1.png … " in output
+    assert "labels 0 cat, 1 dog" in output
+    assert "image PNG image, 6 x 4 RGB" in output
+    assert "image JPEG image, 5 x 7 RGB" in output
+
+
+def test_inspect_of_several_formats(capsys, table, photos, here):
+    here.joinpath("a.tar").write_bytes(tar([("x.txt", b"hello"), ("x.cls", b"3")]))
+    _, output, _ = run(capsys, "inspect", "table.parquet", "a.tar", "--records", "1")
+    assert "format Parquet" in output
+    assert "format WebDataset" in output
+    assert "__key__ 'x' txt 5 B: 'hello' cls 1 B: '3'" in output
+
+
+def test_inspect_of_nothing(capsys, here):
+    here.joinpath("empty.jsonl").touch()
+    assert "records 0" in run(capsys, "inspect", "empty.jsonl")[1]
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_convert_to_array_records(capsys, table, workers):
+    status, output, _ = run(
+        capsys, "convert", "table.parquet", "out.arrayrecord", "--shards", "3", "--workers", workers
+    )
+    assert status == 0
+    assert "100 records in 3 files" in output
+    assert "out-00000-of-00003.arrayrecord … out-00002-of-00003.arrayrecord" in output
+    assert "read them with .map(pickle.loads)" in output
+    records = [pickle.loads(record) for record in ArrayRecordDataSource("out-*.arrayrecord")]
+    assert records == [{"id": number, "word": f"word {number}"} for number in range(100)]
+
+
+def test_convert_of_some_columns_as_json(capsys, table):
+    run(capsys, "convert", "table.parquet", "out.arrayrecord", "--columns", "id", "--encoding", "json")
+    assert json.loads(ArrayRecordDataSource("out.arrayrecord")[7]) == {"id": 7}
+
+
+def test_convert_to_parquet_and_back(capsys, here, photos):
+    status, output, _ = run(capsys, "convert", "photos", "photos.parquet")
+    assert (status, output.endswith("Labels: 0 cat, 1 dog.")) == (0, True)
+    image = ParquetDataSource("photos.parquet")[1]
+    assert image == {"image": here.joinpath("photos/dog/2.jpg").read_bytes(), "label": 1}
+    assert run(capsys, "convert", "photos.parquet", "photos.arrayrecord")[0] == 0
+    assert run(capsys, "convert", "photos.arrayrecord", "again.parquet")[0] == 0
+    assert pickle.loads(ParquetDataSource("again.parquet")[1]["record"]) == image
+
+
+def test_convert_goes_on_where_it_was_interrupted(capsys, here):
+    good = [f'{{"id": {number}}}' for number in range(60)]
+    here.joinpath("in.jsonl").write_text("\n".join([*good[:-1], "oops"]))
+    status, _, errors = run(capsys, "convert", "in.jsonl", "out-*.arrayrecord", "--shards", "3")
+    assert status == 1
+    assert "in.jsonl" in errors
+    assert "oops" in errors
+    finished = sorted(path.name for path in here.glob("out-*.arrayrecord"))
+    assert finished == ["out-00000-of-00003.arrayrecord", "out-00001-of-00003.arrayrecord"]
+    written = here.joinpath(finished[0]).stat()
+    here.joinpath("in.jsonl").write_text("\n".join(good))
+    assert run(capsys, "convert", "in.jsonl", "out-*.arrayrecord", "--shards", "3")[0] == 0
+    assert here.joinpath(finished[0]).stat().st_mtime_ns == written.st_mtime_ns
+    records = map(pickle.loads, ArrayRecordDataSource("out-*.arrayrecord"))
+    assert [record["id"] for record in records] == list(range(60))
+
+
+def test_bench_measures_four_ways(capsys, table):
+    status, output, _ = run(capsys, "bench", "table.parquet", "--seconds", "0.01", "--batch-size", "1000")
+    assert status == 0
+    assert "100 records of" in output
+    assert "in batches of 100" in output
+    for way in ("sequential", "shuffled", "shuffled, threads", "shuffled, 2 processes"):
+        assert f"│ {way} │" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inspect", "missing-*.parquet"], "No file matches 'missing-*.parquet'"),
+        (["inspect", "missing.parquet"], "missing.parquet"),
+        (["inspect", "table.parquet", "--columns", "nope"], "nope"),
+        (["inspect", "notes.md"], "The format of 'notes.md' is not known"),
+        (["bench", "empty.jsonl"], "There are no records in empty.jsonl"),
+        (["bench", "empty.jsonl", "--columns", "a"], "--columns is for tables (Arrow, CSV, Parquet)"),
+        (["convert", "table.parquet", "out.txt"], "out.txt"),
+    ],
+)
+def test_errors_are_one_line_and_leave_nothing(capsys, here, table, arguments, message):
+    here.joinpath("notes.md").write_text("# Notes")
+    here.joinpath("empty.jsonl").touch()
+    before = sorted(here.iterdir())
+    status, _, errors = run(capsys, *arguments)
+    assert status == 1
+    assert errors.startswith("grain: error: ")
+    assert message in errors
+    assert "Traceback" not in errors
+    assert sorted(here.iterdir()) == before
+    with pytest.raises((ValueError, OSError, KeyError)):
+        main(["--traceback", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bench", "x", "--batch-size", "0"], "--batch-size: expected a whole number from 1 on, got '0'"),
+        (["bench", "x", "--seconds", "0"], "--seconds: expected more than 0 seconds, got '0'"),
+        (["bench", "x", "--seconds", "soon"], "--seconds: invalid seconds value: 'soon'"),
+        (["bench", "x", "--workers", "-1"], "--workers: expected a whole number from 0 on, got '-1'"),
+        (["convert", "x", "y.parquet", "--shards", "1.5"], "--shards: expected a whole number from 1 on, got '1.5'"),
+        (["inspect", "x", "--records", "-1"], "--records: expected a whole number from 0 on, got '-1'"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_opened(capsys, arguments, message):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_sizes_are_those_of_records_from_all_over(here):
+    here.joinpath("rows.jsonl").write_text("".join(f'"{"x" * (number // 100)}"\n' for number in range(1000)))
+    sizes = sizes_of_some(JsonLinesDataSource("rows.jsonl"))
+    assert (len(sizes), set(sizes)) == (100, set(range(10)))
+
+
+def test_help_and_version_as_a_program():
+    def printed(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "grain", *arguments], capture_output=True, text=True, check=True
+        ).stdout
+
+    assert all(command in printed("--help") for command in ("inspect", "convert", "bench", "examples:"))
+    assert "--shards" in printed("convert", "--help")
+    assert printed("--version").startswith("grain ")
+
+
+def test_a_reader_that_has_seen_enough_sees_no_error(here):
+    here.joinpath("many.jsonl").write_text('{"word": "word"}\n' * 5000)
+    command = f"{sys.executable} -m grain inspect many.jsonl --records 5000 | head -1"
+    shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["format", "JSON", "lines"]
+    assert shown.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b"", "0 B"),
+        (b"\x00\xff\x01", "3 B: 00 ff 01"),
+        (pickle.dumps([1]), f"a pickle, {len(pickle.dumps([1]))} B"),
+        (np.zeros((0, 3)), "float64 (0, 3)"),
+        (np.arange(100, dtype=np.int16), "int16 (100,), 0 to 99"),
+        (np.array(["a"] * 9), "<U1 (9,): np.str_('a') …"),
+        (np.float32(0.5), "0.5 (float32)"),
+        (None, "None"),
+        ("x" * 100, "'" + "x" * 58 + "…"),
+    ],
+)
+def test_values_are_shown_readably(value, shown):
+    assert list(lines({"key": value})) == [("key", shown)]

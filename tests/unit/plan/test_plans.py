@@ -8,7 +8,6 @@ import types
 import cloudpickle
 import numpy as np
 import pytest
-from pipelines import MAP_PIPELINES, add_one, is_even, numbers, pair_with_index
 
 from grain import MapDataset, samplers
 from grain.fields import Compared, brief
@@ -33,6 +32,8 @@ from grain.plan.kinds import Gather, Plan
 from grain.plan.lowering import _random_access, random_access
 from grain.plan.picking import PermuteEach
 from grain.sharding import NoSharding
+from support.pipelines import MAP_PIPELINES, numbers
+from support.user_code import add_one, is_even, pair_with_index
 
 STEPS = [
     (Modulo(7), "Modulo(length=7)"),

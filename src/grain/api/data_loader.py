@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from grain.options import MultiprocessingOptions, ReadOptions
 from grain.samplers import IndexSampler, Sampler
 from grain.sharding import NoSharding, ShardOptions
 from grain.transforms import Batch, Transformation
+
+if TYPE_CHECKING:
+    from grain.explaining.explanation import Explanation
 
 T = TypeVar("T")
 
@@ -115,6 +118,21 @@ class DataLoader(Generic[T]):
         described = str(type(source)) if isinstance(source, list | tuple | np.ndarray) else repr(source)
         accepts = getattr(source, "_accepts_description", lambda description: False)
         return Layout(shard.shard_index, shard.shard_count, self._worker_count, repr(self._sampler), described, accepts)
+
+    def explain(self) -> Explanation:
+        """What this loader will do: its operators, the plan, where each part runs, what is held back, and the state.
+
+        Print it, or show it in a notebook. Nothing is read and nothing is started.
+
+        >>> import grain
+        >>> loader = grain.load(range(10), num_epochs=1, batch_size=2)
+        >>> print(*loader.explain().sections[2].lines, sep="\\n")
+        up to 16 threads, at most 500 elements ahead: MapDataset.source, sampled
+        inline: to_iter_dataset, batch
+        """
+        from grain.explaining.explanation import explained  # only now: `import grain` is to be fast
+
+        return explained(self._node, self._layout.written if self._layout else lambda state: state)
 
 
 def _shard_options_of(sampler: Any) -> ShardOptions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from grain import transforms
 from grain.api.dataset_iterator import MEASURING, Measuring
@@ -18,6 +18,9 @@ from grain.ops.configuring import seed_node
 from grain.ops.custom import node_of
 from grain.ops.flattening import flat_map_node
 from grain.ops.mapping import filter_node, map_node, map_with_index_node, random_map_node
+
+if TYPE_CHECKING:
+    from grain.explaining.explanation import Explanation
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -177,6 +180,40 @@ class Dataset(Generic[T]):
             dataset = dataset._applied(transform)
         return dataset
 
+    def explain(self) -> Explanation:
+        """What this pipeline will do: its operators, the plan, where each part runs, what is held back, and the state.
+
+        Print it, or show it in a notebook. Nothing is read and nothing is started.
+
+        >>> import grain
+        >>> print(grain.MapDataset.range(10).shuffle(seed=1).batch(4).explain())
+        MapDataset.range(10).shuffle(seed=1).batch(4)
+        <BLANKLINE>
+        Asked for
+          MapDataset.range(10)
+          shuffle(seed=1)
+          batch(4)
+        <BLANKLINE>
+        Plan (elements go down, indices up)
+          read     Indices()
+          index    Modulo(length=10)
+          index    Permute(length=10, seed=1)
+          group    Extent(size=4, length=3, length_below=10), stacked
+        <BLANKLINE>
+        Runs
+          inline: MapDataset.range, shuffle, batch
+          iter(ds): up to 16 threads, at most 500 elements ahead
+        <BLANKLINE>
+        Holds back between two elements
+          nothing
+        <BLANKLINE>
+        State
+          none; of iter(ds): {"next_index": int}
+        """
+        from grain.explaining.explanation import explained  # only now: `import grain` is to be fast
+
+        return explained(node_of(self))
+
     def _applied(self, transform: Any) -> Any:
         if isinstance(transform, transforms.Batch):
             size, drop_remainder = transform.batch_size, transform.drop_remainder
@@ -217,7 +254,9 @@ class NodeDataset:
         return str(self._node)
 
     def __repr__(self) -> str:
-        return repr(self._node)
+        from grain.explaining.asking import chain  # only now: `import grain` is to be fast
+
+        return chain(self._node)
 
 
 def apply_transformations(dataset: Dataset[Any], transformations: Any) -> Any:

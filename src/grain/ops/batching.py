@@ -45,6 +45,12 @@ class Batching(Node):
         function = "" if self.batch_fn is None else f" with batch_fn {transform_name(self.batch_fn)}"
         add_place(error, f"{self}{function}", index)
 
+    @property
+    def call(self) -> str:
+        others = [", drop_remainder=True"] if self.drop_remainder else []
+        others += [f", batch_fn={transform_name(self.batch_fn)}"] if self.batch_fn else []
+        return f"batch({self.batch_size}{''.join(others)})"
+
     def element_spec(self, parent: Any) -> Any:
         return batch_spec(parent, self.batch_fn, self.batch_size, self.drop_remainder)
 
@@ -210,6 +216,10 @@ class Rebatch(IterNode):
 
     def element_spec(self, parent: Any) -> Any:
         return map_structure(lambda leaf: ShapeDtypeStruct((self.batch_size, *leaf.shape[1:]), leaf.dtype), parent)
+
+    @property
+    def holds(self) -> str:
+        return "the batch that is being cut"
 
     def __str__(self) -> str:
         return f"RebatchIterDataset(batch_size={self.batch_size}, drop_remainder={self.drop_remainder})"

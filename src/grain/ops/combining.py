@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
+from grain.fields import brief
 from grain.graph.node import MapNode
 from grain.indices.selection import Concatenation, Renormalized, integer_weights, proportions
 from grain.plan.kinds import Gather, Join
@@ -46,15 +47,21 @@ class Mix(Combining):
         return Gather(parents, proportions(self.weights))
 
     def __repr__(self) -> str:
-        lengths = [parent.length for parent in self.components]
-        selection = f"SelectionWithProportionsMap(proportions={self.weights}, length={self.length})"
+        lengths = brief([parent.length for parent in self.components])
+        selection = f"SelectionWithProportionsMap(proportions={brief(self.weights)}, length={self.length})"
         return f"MixedMapDataset(parent_lengths={lengths}, selection_map={selection})"
+
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.mix([{inputs}], weights={brief(self.weights)})"
 
 
 class MixOfAll(Combining):
     """Every element of all parents once, in the proportions of the weights of those that have some left."""
 
     selection: Renormalized
+
+    def first_call(self, inputs: str) -> str:
+        return f'MapDataset.mix([{inputs}], weights={brief(self.selection.weights)}, stop="renormalize")'
 
     @property
     def length(self) -> int:
@@ -123,6 +130,9 @@ class Concatenate(Combining):
     def with_parents(self, *parents: Any) -> Concatenate:
         return concatenate(parents)
 
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.concatenate([{inputs}])"
+
     def lower(self, *parents: Any) -> Gather:
         return Gather(parents, self.concatenation)
 
@@ -145,6 +155,9 @@ class Select(Combining):
     def length(self) -> int:
         return self.epoch_length
 
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.select_from_datasets([{inputs}], {brief(self.selection_map)})"
+
     def lower(self, *parents: Any) -> Gather:
         return Gather(parents, UsersChoice(self.selection_map))
 
@@ -156,6 +169,9 @@ def select(parents: Sequence[MapNode], selection_map: DatasetSelectionMap) -> Se
 
 class Zip(Combining):
     """Tuples of the elements that the parents have at the same index."""
+
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.zip([{inputs}])"
 
     def lower(self, *parents: Any) -> Join:
         return Join(parents)

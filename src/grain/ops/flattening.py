@@ -112,6 +112,7 @@ class IterFlatMap(Transforming, IterNode):
 
     title = "FlatMapIterDataset"
     parent_field = "parent"
+    holds = "the items of one element"
 
     class State(Fields):
         parent: Any

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from grain.errors import StateMismatchError
 from grain.fields import Fields
+from grain.graph.naming import counted
 from grain.graph.node import IterNode, copied, required
 from grain.graph.parts import Part
 from grain.graph.specs import element_spec
@@ -228,6 +229,24 @@ class Interleave(IterNode):
 
     def element_spec(self) -> Any:
         return element_spec(node_of(self.datasets[0]))
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The datasets; where they are made as it goes on, what they are made of."""
+        if isinstance(self.datasets, list | tuple):
+            return tuple(node_of(dataset) for dataset in self.datasets if dataset is not None)
+        return (node_of(self.datasets),) if hasattr(self.datasets, "_wraps_node") else ()
+
+    def first_call(self, inputs: str) -> str | None:
+        datasets = (
+            f"[{inputs}]" if isinstance(self.datasets, list | tuple) else inputs or f"[{len(self.datasets)} of them]"
+        )
+        return f"IterDataset.interleave({datasets}, cycle_length={self.cycle_length})"
+
+    @property
+    def holds(self) -> str:
+        count = self.iter_buffer_size
+        return f"up to {counted(count, 'element')} of each dataset that is slow" if count else ""
 
     @property
     def iterator_name(self) -> str:

@@ -143,5 +143,13 @@ class Cache(PassingOn):
                 yield element
         state._is_complete = state.cache_filled = True
 
+    @property
+    def call(self) -> str:
+        return "cache()"
+
+    @property
+    def holds(self) -> str:
+        return "all elements of the first pass"
+
     def __str__(self) -> str:
         return f"CacheIterDataset(parent={self.parent})"

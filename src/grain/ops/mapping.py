@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from grain.fields import Fields
 from grain.graph.functions import Function
 from grain.graph.node import IterNode, MapNode, Node, Parent
-from grain.graph.seeds import required_seed
+from grain.graph.seeds import required_seed, shown_seed
 from grain.indices.rng import RngPool
 from grain.ops.sourcing import WINDOW, check_dropped
 from grain.ops.transforming import Transforming
@@ -41,6 +41,10 @@ class MapRandomMap(Transforming, MapNode):
     seed: int
     title = "RandomMapMapDataset"
     is_divisible = True
+
+    @property
+    def call(self) -> str:
+        return random_call(self.function, self.seed, self.parents)
 
     def lower(self, parent: Any) -> Any:
         return parent.then(ApplyRandom(self.title, self.function, self.seed))
@@ -138,6 +142,10 @@ class IterRandomMap(_Counting):
     title = "RandomMapIterDataset"
     counter = "index_for_rng"
 
+    @property
+    def call(self) -> str:
+        return random_call(self.function, self.seed, self.parents)
+
     class State(Fields):
         index_for_rng: int = 0
 
@@ -177,6 +185,11 @@ class IterFilter(Transforming, IterNode):
 
     def element_spec(self, parent: Any) -> Any:
         return parent
+
+
+def random_call(function: Function, seed: int, parents: tuple[Node, ...]) -> str:
+    """`random_map(...)`, as it was asked for."""
+    return f"random_map({', '.join(filter(None, [function.name, shown_seed(seed, parents)]))})"
 
 
 def map_node(parent: Node, transform: Any) -> Node:

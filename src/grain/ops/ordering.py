@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from grain.fields import brief
 from grain.graph.node import MapNode
-from grain.graph.seeds import required_seed
+from grain.graph.seeds import required_seed, shown_seed
 from grain.indices.arithmetic import integer
 from grain.indices.permutation import SEEDS
 from grain.plan.index_steps import IndexStep, Lookup, Modulo, Permute, Stride, WindowPermute
@@ -46,6 +47,10 @@ class Shuffle(Reordering):
     def index_step(self) -> Permute:
         return Permute(self.parent.length, self.seed)
 
+    @property
+    def call(self) -> str:
+        return f"shuffle({shown_seed(self.seed, self.parents)})"
+
     def __str__(self) -> str:
         return "ShuffleMapDataset"
 
@@ -66,6 +71,10 @@ class WindowShuffle(Reordering):
 
     def index_step(self) -> WindowPermute:
         return WindowPermute(self.window_size, self.seed)
+
+    @property
+    def call(self) -> str:
+        return f"window_shuffle({self.window_size}, seed={self.seed})"
 
     def __str__(self) -> str:
         return "WindowShuffleMapDataset"
@@ -125,6 +134,10 @@ class Reindex(Reordering):
         if isinstance(self.indices, np.ndarray | list | tuple | range):
             return parent.then(lookup)
         return Gather((parent,), UsersTable(lookup))
+
+    @property
+    def call(self) -> str:
+        return f"slice({brief(self.indices)})"
 
     def __str__(self) -> str:
         count = len(self.indices)

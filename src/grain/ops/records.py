@@ -57,6 +57,10 @@ class Operated(IterNode):
     def run(self, state: Any, parent: Parent) -> Iterator[Any]:
         yield from self.operation(iter(parent))
 
+    @property
+    def holds(self) -> str:
+        return "whatever the operation keeps, which is lost when a state is restored"
+
     def __str__(self) -> str:
         return f"OperationIterDataset(operation={transform_name(self.operation)})"
 

@@ -47,6 +47,10 @@ class Sampled(MapNode):
         records = parent.then(index) if self.sampler is None else parent.then(RecordKeys(self.sampler), index)
         return Join((Read(Indices(), (index,)), records)) if self.with_index else records
 
+    @property
+    def call(self) -> str:
+        return f"sampled({'' if self.sampler is None else f'{self.sampler}, '}start={self.start}, stride={self.stride})"
+
     def __str__(self) -> str:
         return f"SampledMapDataset(start={self.start}, stride={self.stride})"
 

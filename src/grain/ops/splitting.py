@@ -256,6 +256,14 @@ class ConcatThenSplit(IterNode):
                 limit.length,
             )
 
+    @property
+    def call(self) -> str:
+        return "concat_and_split()"
+
+    @property
+    def holds(self) -> str:
+        return "an unfinished row, and the rest of the document that was cut"
+
     def __str__(self) -> str:
         return "ConcatThenSplitIterDataset"
 

@@ -71,6 +71,14 @@ class IterWindowShuffle(PassingOn):
         state.parent_window_start_state = start
         return True
 
+    @property
+    def call(self) -> str:
+        return f"window_shuffle({self.window_size}, seed={self.seed})"
+
+    @property
+    def holds(self) -> str:
+        return f"a window of up to {self.window_size} elements"
+
     def __str__(self) -> str:
         return "WindowShuffleIterDataset"
 

@@ -1,0 +1,82 @@
+"""What a state contains, found out without running any user's code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grain.graph.node import IterNode, MapNode, Parent
+from grain.ops.interleaving import Interleave
+from grain.ops.worker_parts import Workers
+from grain.streams.opening import open_stream
+
+_MOST_SHOWN = 3
+MORE = "…"
+
+
+class _Known(IterNode):
+    """In place of a stream that is not to be opened: its state at the start, or words for it."""
+
+    saved: Any
+
+    def save(self, state: Any, parents: Sequence[Parent]) -> Any:
+        return self.saved
+
+
+class Words(str):
+    """What a state contains, where that is not known."""
+
+
+def first_state(node: IterNode) -> Any:
+    """The state of a stream at its start, as JSON values, with `Words` where that is up to users' code."""
+    return open_stream(_closed(node, is_top=True)).save()
+
+
+def _closed(node: Any, is_top: bool = False) -> Any:
+    """`node` without what would be opened by users' code, in threads or in processes."""
+    if isinstance(node, MapNode):
+        return node
+    if node.is_opaque:
+        return _Known(Words(f"what get_state() of {node}'s iterator returns"))
+    if isinstance(node, Interleave):
+        return _Known(_interleaved(node))
+    if node.reads_by_index or not node.parents:
+        return node
+    few = [_closed(parent) for parent in node.parents[: _MOST_SHOWN + 1]]
+    return node.with_parents(*few, *[_Known(Words(MORE))] * (len(node.parents) - len(few)))
+
+
+def _interleaved(node: Interleave) -> dict[str, Any]:
+    """As `Interleave.save`, of datasets that have not been opened."""
+    count = min(node.cycle_length, len(node.datasets))
+    each = first_state(node.first_part) if isinstance(node, Workers) else Words("the state of each dataset")
+    return {
+        "next_index_in_cycle": 0,
+        "next_index_in_datasets": count,
+        "iterators_in_use_indices": list(range(count)),
+        "iterators_in_use_states": [each] * count,
+        "exhausted": [0] * count,
+        "future_states": {},
+    }
+
+
+def shown(state: Any) -> str:
+    """The shape of a state: its keys, and the types of what they stand for.
+
+    >>> shown({"parent": {"next_index": 0}, "names": ["a"] * 10})
+    '{"parent": {"next_index": int}, "names": [str, … 9 more]}'
+    """
+    if isinstance(state, dict):
+        return f"{{{', '.join(f'{_quoted(key)}: {shown(value)}' for key, value in state.items())}}}"
+    if isinstance(state, list):
+        texts = [shown(value) for value in state]
+        few = texts if len(texts) <= _MOST_SHOWN else texts[: 1 if len({*texts}) == 1 else _MOST_SHOWN]
+        left = len(texts) - len(few)
+        return f"[{', '.join([*few, *([f'… {left:,} more'] if left else [])])}]"
+    if isinstance(state, Words):
+        return str(state)
+    return "None" if state is None else type(state).__name__
+
+
+def _quoted(key: object) -> str:
+    return f'"{key}"'

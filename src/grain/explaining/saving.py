@@ -11,7 +11,6 @@ from grain.ops.worker_parts import Workers
 from grain.streams.opening import open_stream
 
 _MOST_SHOWN = 3
-MORE = "…"
 
 
 class _Known(IterNode):
@@ -29,10 +28,10 @@ class Words(str):
 
 def first_state(node: IterNode) -> Any:
     """The state of a stream at its start, as JSON values, with `Words` where that is up to users' code."""
-    return open_stream(_closed(node, is_top=True)).save()
+    return open_stream(_closed(node)).save()
 
 
-def _closed(node: Any, is_top: bool = False) -> Any:
+def _closed(node: Any) -> Any:
     """`node` without what would be opened by users' code, in threads or in processes."""
     if isinstance(node, MapNode):
         return node
@@ -42,8 +41,8 @@ def _closed(node: Any, is_top: bool = False) -> Any:
         return _Known(_interleaved(node))
     if node.reads_by_index or not node.parents:
         return node
-    few = [_closed(parent) for parent in node.parents[: _MOST_SHOWN + 1]]
-    return node.with_parents(*few, *[_Known(Words(MORE))] * (len(node.parents) - len(few)))
+    few = [_closed(parent) for parent in node.parents[: _MOST_SHOWN + 1]]  # more are not shown
+    return node.with_parents(*few, *[_Known(Words("…"))] * (len(node.parents) - len(few)))
 
 
 def _interleaved(node: Interleave) -> dict[str, Any]:

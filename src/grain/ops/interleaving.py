@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from grain.errors import StateMismatchError
 from grain.fields import Fields
 from grain.graph.naming import counted
-from grain.graph.node import IterNode, copied, required
+from grain.graph.node import IterNode, Node, copied, required
 from grain.graph.parts import Part
 from grain.graph.specs import element_spec
 from grain.indices.arithmetic import integer, is_count
@@ -234,8 +234,8 @@ class Interleave(IterNode):
     def inputs(self) -> tuple[Any, ...]:
         """The datasets; where they are made as it goes on, what they are made of."""
         if isinstance(self.datasets, list | tuple):
-            return tuple(node_of(dataset) for dataset in self.datasets if dataset is not None)
-        return (node_of(self.datasets),) if hasattr(self.datasets, "_wraps_node") else ()
+            return tuple(map(node_of, filter(_is_dataset, self.datasets)))
+        return (node_of(self.datasets),) if _is_dataset(self.datasets) else ()
 
     def first_call(self, inputs: str) -> str | None:
         datasets = (
@@ -255,6 +255,10 @@ class Interleave(IterNode):
 
     def __str__(self) -> str:
         return f"InterleaveIterDataset([{len(self.datasets)} datasets], cycle_length={self.cycle_length})"
+
+
+def _is_dataset(value: Any) -> bool:
+    return isinstance(value, Node) or hasattr(value, "_wraps_node")
 
 
 class _Picked(Fields):

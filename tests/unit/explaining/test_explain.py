@@ -173,6 +173,12 @@ def test_notebooks_get_escaped_html():
     assert "<script" not in html
 
 
+def test_what_is_wrong_with_a_pipeline_is_told_later():
+    dataset = IterDataset.interleave([None, 3, records()], cycle_length=2)
+    assert repr(dataset) == "IterDataset.interleave([MapDataset.source(Unreadable)], cycle_length=2)"
+    assert "MapDataset.source(Unreadable)" in str(dataset.explain())
+
+
 REPRS = [
     (lambda: MapDataset.range(2, 9).seed(42).shuffle().map(abs).batch(32), ".seed(42).shuffle().map(abs).batch(32)"),
     (lambda: MapDataset.range(9)[1:5].shuffle(seed=1), "MapDataset.range(9)[1:5:1].shuffle(seed=1)"),

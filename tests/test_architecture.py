@@ -16,6 +16,7 @@ LAYERS = [
     "ops",
     "runtime",
     "streams",
+    "explaining",
     "api checkpoint writing",
     "experimental multiprocessing",
     "__init__",

@@ -30,7 +30,7 @@ class Sampler(Protocol):
     def __getitem__(self, index: int) -> RecordMetadata: ...
 
 
-class _Arithmetic(abc.ABC):
+class Arithmetic(abc.ABC):
     """A sampler that can say what stands at a whole array of indices."""
 
     def __init__(self, num_records: int, shard_options: ShardOptions, seed: int | None, stop: int | None) -> None:
@@ -52,6 +52,12 @@ class _Arithmetic(abc.ABC):
         """The generator of the record at an index; None without a seed."""
         return None if self._seed is None else keyed_rng(self._seed + index)
 
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if type(self) is type(other) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._num_records, self._seed))
+
     @abc.abstractmethod
     def record_keys(self, indices: Indices) -> Indices:
         """The keys of the records at an index, or at an array of them, which need not be below the length."""
@@ -70,7 +76,7 @@ def _checked_count(num_records: int) -> int:
     return integer("num_records", num_records)
 
 
-class SequentialSampler(_Arithmetic):
+class SequentialSampler(Arithmetic):
     """All `num_records` records in the order of the source, once. With a `seed` each has a random generator.
 
     >>> [SequentialSampler(3)[index].record_key for index in range(3)]
@@ -92,7 +98,7 @@ class SequentialSampler(_Arithmetic):
         return f"SequentialSampler(num_records={self._num_records}, shard_options={self._shard_options!r})"
 
 
-class IndexSampler(_Arithmetic):
+class IndexSampler(Arithmetic):
     """`num_records` records in order or, with `shuffle`, in a new order in each of `num_epochs` (None: endlessly many).
 
     With a `seed`, which shuffling needs, each has a random generator. Each shard is a contiguous block of the records,
@@ -156,9 +162,9 @@ def _checked_seed(seed: int | None, shuffle: bool) -> int | None:
     return seed
 
 
-def arithmetic_of(sampler: Any) -> _Arithmetic | None:
+def arithmetic_of(sampler: Any) -> Arithmetic | None:
     """The sampler, where it can be asked for many records at once; a subclass may have its own idea of single ones."""
-    return sampler if getattr(type(sampler), "__getitem__", None) is _Arithmetic.__getitem__ else None
+    return sampler if getattr(type(sampler), "__getitem__", None) is Arithmetic.__getitem__ else None
 
 
 def length_of(sampler: Any) -> int:

@@ -13,19 +13,20 @@ import numpy as np
 from grain.api.dataset_iterator import NodeIterator
 from grain.api.loader_states import Layout, decoded, encoded
 from grain.files.state_files import Checkpointable
+from grain.graph.functions import Function
 from grain.graph.node import IterNode
 from grain.ops.process_prefetch import available_cpus, prefetch_in_processes
 from grain.ops.record_metadata import Recorder
 from grain.ops.records import DataMap, count_made, count_on_records, method_of, modern, operated
 from grain.ops.sampling import sampled
 from grain.ops.sourcing import to_iter
-from grain.ops.transforming import Function
 from grain.options import MultiprocessingOptions, ReadOptions
 from grain.samplers import IndexSampler, Sampler
 from grain.sharding import NoSharding, ShardOptions
 from grain.transforms import Batch, Transformation
 
 if TYPE_CHECKING:
+    from grain.explaining.explanation import Explanation
     from grain.ops.operations import Operation
     from grain.sources.random_access import RandomAccessDataSource
 
@@ -152,6 +153,21 @@ class DataLoader(Generic[T]):
         accepts = getattr(source, "_accepts_description", lambda description: False)
         place = shard.shard_index, shard.shard_count, self._worker_count
         return Layout(*place, repr(self._sampler), described, self._node, accepts)
+
+    def explain(self) -> Explanation:
+        """What this loader will do: its operators, the plan, where each part runs, what is held back, and the state.
+
+        Print it, or show it in a notebook. Nothing is read and nothing is started.
+
+        >>> import grain
+        >>> loader = grain.load(range(10), num_epochs=1, batch_size=2)
+        >>> print(*loader.explain().sections[2].lines, sep="\\n")
+        up to 16 threads, at most 500 elements ahead: MapDataset.source, sampled
+        inline: to_iter_dataset, batch
+        """
+        from grain.explaining.explanation import explained  # only now: `import grain` is to be fast
+
+        return explained(self._node, self._layout.written if self._layout else lambda state: state)
 
 
 def _shard_options_of(sampler: Any) -> ShardOptions:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from grain.api.iter_dataset import IterDataset
     from grain.api.map_dataset import MapDataset
     from grain.api.signatures import FilterOf, FlatMapOf, MapOf, MapWithIndexOf, RandomMapOf
+    from grain.explaining.explanation import Explanation
 
 T = TypeVar("T", covariant=True)
 S = TypeVar("S")
@@ -204,6 +205,40 @@ class Dataset(Generic[T]):
             dataset = dataset._applied(transform)
         return dataset
 
+    def explain(self) -> Explanation:
+        """What this pipeline will do: its operators, the plan, where each part runs, what is held back, and the state.
+
+        Print it, or show it in a notebook. Nothing is read and nothing is started.
+
+        >>> import grain
+        >>> print(grain.MapDataset.range(10).shuffle(seed=1).batch(4).explain())
+        MapDataset.range(10).shuffle(seed=1).batch(4)
+        <BLANKLINE>
+        Asked for
+          MapDataset.range(10)
+          shuffle(seed=1)
+          batch(4)
+        <BLANKLINE>
+        Plan (elements go down, indices up)
+          read     Indices()
+          index    Modulo(length=10)
+          index    Permute(length=10, seed=1)
+          group    Extent(size=4, length=3, length_below=10), stacked
+        <BLANKLINE>
+        Runs
+          inline: MapDataset.range, shuffle, batch
+          iter(ds): up to 16 threads, at most 500 elements ahead
+        <BLANKLINE>
+        Holds back between two elements
+          nothing
+        <BLANKLINE>
+        State
+          none; of iter(ds): {"next_index": int}
+        """
+        from grain.explaining.explanation import explained  # only now: `import grain` is to be fast
+
+        return explained(node_of(self))
+
     def _applied(self, transform: Any) -> Dataset[Any]:
         if isinstance(transform, transforms.Batch):
             size, drop_remainder = transform.batch_size, transform.drop_remainder
@@ -244,7 +279,9 @@ class NodeDataset:
         return str(self._node)
 
     def __repr__(self) -> str:
-        return repr(self._node)
+        from grain.explaining.asking import chain  # only now: `import grain` is to be fast
+
+        return chain(self._node)
 
 
 @overload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 from grain import transforms
@@ -30,6 +31,27 @@ def transform_name(transform: Any) -> str:
             return kind.__name__
         return str(transform)
     return (getattr(transform, "__name__", None) and f"{transform.__name__}{_place(transform)}") or repr(transform)
+
+
+def call_of(shown: str) -> str:
+    """A call in a chain of them, made of how a dataset is shown.
+
+    >>> call_of("MapMapDataset(transform=abs)"), call_of("SliceMapDataset[1:3:1]"), call_of("WindowShuffleIterDataset")
+    ('map(abs)', '[1:3:1]', 'window_shuffle()')
+    """
+    found = re.fullmatch(r"(\w+?)(?:Map|Iter)Dataset(.*)", shown, re.DOTALL)
+    if found is None:
+        return shown
+    name, arguments = found.groups()
+    if arguments.startswith("["):
+        return arguments
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return f"{name}{arguments.replace('(transform=', '(', 1) or '()'}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 element`, `2 elements`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def transform_place(transform: Any, method: str) -> str:

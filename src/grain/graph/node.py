@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from grain.elements.packed_rows import PackingStatistics
 from grain.errors import StateMismatchError
 from grain.fields import Fields, Frozen
+from grain.graph.naming import call_of
 from grain.graph.parts import Part
 from grain.indices.arithmetic import is_count
 from grain.options import DatasetOptions, ReadOptions
@@ -54,6 +55,32 @@ class Node(Frozen):
     def element_spec(self, *parents: Any) -> Any:
         """The shapes and types of elements, given those of the parents' elements."""
         raise NotImplementedError(f"`element_spec` inference is not implemented for {self.name}")
+
+    # ---- what `explain` tells
+
+    @property
+    def call(self) -> str:
+        """How it was asked for, as a call in a chain; nothing where nobody has asked for it."""
+        return call_of(str(self))
+
+    def first_call(self, inputs: str) -> str | None:
+        """How a chain of calls begins with it, given those of its inputs; None: it goes on with `call`."""
+        return None
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """What it reads from, also where that is out of sight or run elsewhere."""
+        return self.parents
+
+    @property
+    def inputs_run(self) -> str:
+        """Where its inputs are run; nothing: where it is itself."""
+        return ""
+
+    @property
+    def held_back(self) -> str:
+        """The elements that it keeps between two calls; nothing: none."""
+        return ""
 
     @property
     def name(self) -> str:

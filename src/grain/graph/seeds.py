@@ -34,3 +34,8 @@ def required_seed(seed: int | None, parents: tuple[Node, ...], operator: str) ->
             f"`{operator}` requires a seed. Please provide it with `ds.seed(seed)` or `ds.{operator}(..., seed=seed)`"
         )
     return seed
+
+
+def shown_seed(seed: int, parents: tuple[Node, ...]) -> str:
+    """`seed` as an argument; nothing where it is the pipeline's."""
+    return "" if seed == default_seed(parents) else f"seed={seed}"

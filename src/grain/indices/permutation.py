@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 _WORD = 0xFFFFFFFF
-_SEEDS = 2**32
+SEEDS = 2**32
+"""Seeds are below this."""
 # Up to here one pass over the smallest block (2**16 values) gives the whole permutation: cheaper than walking, in
 # which a range of ten indices takes 6,500 encryptions an index.
 _WHOLE_BLOCK = 1 << 16
@@ -106,13 +107,13 @@ def shuffled(seed: int, length: int, index: Any) -> Any:
     """Each index, or each of an array, permuted within its epoch of `length`, with another seed for every epoch."""
     if type(index) is int:
         epoch, place = divmod(index, length)
-        return permuted(place, length, (seed + epoch) % _SEEDS) + epoch * length
+        return permuted(place, length, (seed + epoch) % SEEDS) + epoch * length
     epoch, place = divided(exact(index, 1, length), length)
     if not isinstance(index, np.ndarray):
-        return permuted(int(place), length, int(seed + epoch) % _SEEDS) + epoch * length
+        return permuted(int(place), length, int(seed + epoch) % SEEDS) + epoch * length
     first = int(epoch[0])
     if first == epoch[-1] and (epoch == first).all():
-        places = permuted_array(place, length, (seed + first) % _SEEDS)
+        places = permuted_array(place, length, (seed + first) % SEEDS)
         return epoch * length + places if first else places
     return epoch * length + permuted_by_part(epoch, place, length, seed)
 
@@ -122,7 +123,7 @@ def permuted_by_part(part: IndexArray, place: IndexArray, length: int, seed: int
     result = np.empty(place.size, np.int64)
     order = np.argsort(part, kind="stable")
     for chosen in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
-        result[chosen] = permuted_array(place[chosen], length, (seed + int(part[chosen[0]])) % _SEEDS)
+        result[chosen] = permuted_array(place[chosen], length, (seed + int(part[chosen[0]])) % SEEDS)
     return result
 
 

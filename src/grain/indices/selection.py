@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from grain.fields import Compared
 from grain.indices.arithmetic import IndexArray, divided, exact, index_array
 
 _TABLE_LIMIT = 1 << 16
@@ -27,12 +28,14 @@ def integer_weights(weights: Sequence[float]) -> tuple[int, ...]:
     return tuple(int(weight * scale) for weight in weights)
 
 
-class Proportions:
+class Proportions(Compared):
     """Spreads indices over components so that every prefix is as near to the weights as it can be.
 
     Component 0 takes `ceil(n * w0 / W)` of any first n indices; the rest goes to the others by the same rule. The
     pattern repeats after the sum of the weights.
     """
+
+    field_names = ("weights",)
 
     def __init__(self, weights: Sequence[int]) -> None:
         divisor = math.gcd(*weights)
@@ -154,11 +157,13 @@ def proportions(weights: tuple[int, ...]) -> Proportions:
     return Proportions(weights)
 
 
-class Renormalized:
+class Renormalized(Compared):
     """Spreads indices over components by their weights, and over those that are left where one is used up."""
 
+    field_names = ("weights", "lengths")
+
     def __init__(self, weights: Sequence[int], lengths: Sequence[int]) -> None:
-        self.lengths, self.length = tuple(lengths), sum(lengths)
+        self.weights, self.lengths, self.length = tuple(weights), tuple(lengths), sum(lengths)
         self._starts: list[int] = []
         self._phases: list[tuple[list[int], Proportions, list[int]]] = []
         """The components that are left, how indices are spread over them, and how much of each was used before."""
@@ -197,8 +202,10 @@ class Renormalized:
         return components, below + epoch * np.array(self.lengths)[components]
 
 
-class Concatenation:
+class Concatenation(Compared):
     """Deals out indices to components one after the other, epoch by epoch."""
+
+    field_names = ("lengths",)
 
     def __init__(self, lengths: Sequence[int]) -> None:
         self.lengths = tuple(lengths)
@@ -219,8 +226,10 @@ class Concatenation:
         return components, place - starts[components] + epoch * np.array(self.lengths)[components]
 
 
-class FanOut:
+class FanOut(Compared):
     """Deals out indices to elements each of which stands for a number of its own, epoch by epoch."""
+
+    field_names = ("starts",)
 
     def __init__(self, counts: Any) -> None:
         table = np.asarray(counts)

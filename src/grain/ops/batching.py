@@ -17,8 +17,8 @@ from grain.fields import Fields
 from grain.graph.naming import transform_name
 from grain.graph.node import IterNode, MapNode, Node, Parent, ancestors
 from grain.graph.specs import ShapeDtypeStruct
-from grain.indices.arithmetic import divided, exact, integer
-from grain.plan.kinds import Group
+from grain.indices.arithmetic import integer
+from grain.plan.kinds import Extent, Group
 
 _END = object()
 BatchFunction = Callable[[Sequence[Any]], Any]
@@ -44,6 +44,12 @@ class Batching(Node):
         """Say in the error which batch failed."""
         function = "" if self.batch_fn is None else f" with batch_fn {transform_name(self.batch_fn)}"
         add_place(error, f"{self}{function}", index, self)
+
+    @property
+    def call(self) -> str:
+        others = [", drop_remainder=True"] if self.drop_remainder else []
+        others += [f", batch_fn={transform_name(self.batch_fn)}"] if self.batch_fn else []
+        return f"batch({self.batch_size}{''.join(others)})"
 
     def element_spec(self, parent: Any) -> Any:
         return batch_spec(parent, self.batch_fn, self.batch_size, self.drop_remainder)
@@ -79,21 +85,9 @@ class MapBatch(Batching, MapNode):
     def with_parents(self, *parents: Any) -> MapBatch:
         return _map_batch(parents[0], self.batch_size, self.drop_remainder, self.batch_fn)
 
-    def extent(self, index: Any) -> tuple[Any, Any]:
-        """The first index of a batch in the parent, and how many there are."""
-        epoch, place = divided(exact(index, 2 * self.batch_size, 2 * self.parent_length), self.length)
-        start = place * self.batch_size
-        left = self.parent_length - start
-        count = np.minimum(left, self.batch_size) if isinstance(index, np.ndarray) else min(left, self.batch_size)
-        return start + epoch * self.parent_length, count
-
     def lower(self, parent: Any) -> Group:
-        return Group(parent, self.extent, self.batch_fn, self.batch_size, self, self.place)
-
-    def add_place(self, error: Exception, index: int | None) -> None:
-        super().add_place(error, index)
-        if isinstance(error, ValueError):
-            error.add_note("If elements are missing (None), call `to_iter_dataset()` before `batch()` to skip them.")
+        extent = Extent(self.batch_size, self.length, self.parent_length)
+        return Group(parent, extent, self.batch_fn, str(self), self.place)
 
     def __str__(self) -> str:
         return f"BatchMapDataset(batch_size={self.batch_size}, drop_remainder={self.drop_remainder})"
@@ -242,6 +236,10 @@ class Rebatch(IterNode[RebatchState]):
 
     def element_spec(self, parent: Any) -> Any:
         return map_structure(lambda leaf: ShapeDtypeStruct((self.batch_size, *leaf.shape[1:]), leaf.dtype), parent)
+
+    @property
+    def held_back(self) -> str:
+        return "the batch that is being cut"
 
     def __str__(self) -> str:
         return f"RebatchIterDataset(batch_size={self.batch_size}, drop_remainder={self.drop_remainder})"

@@ -199,6 +199,14 @@ class Bucket(IterNode[BucketState]):
     def element_spec(self, parent: Any) -> Any:
         return batch_spec(parent, self.paddings[0], None, False)
 
+    @property
+    def call(self) -> str:
+        return f"bucket_by_length({list(self.boundaries)}, {list(self.batch_sizes)})"
+
+    @property
+    def held_back(self) -> str:
+        return f"unfinished batches of {len(self.batch_sizes)} buckets, each element for at most {self.max_wait} others"
+
     def __str__(self) -> str:
         return f"BucketIterDataset(boundaries={list(self.boundaries)}, batch_sizes={list(self.batch_sizes)})"
 

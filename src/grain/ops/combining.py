@@ -6,9 +6,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
+from grain.fields import brief
 from grain.graph.node import MapNode
 from grain.indices.selection import Concatenation, Renormalized, integer_weights, proportions
 from grain.plan.kinds import Gather, Join
+from grain.plan.picking import UsersChoice
 from grain.transforms import DatasetSelectionMap
 
 Stop: TypeAlias = Literal["first", "longest", "renormalize"]
@@ -42,13 +44,15 @@ class Mix(Combining):
         return self.epoch_length
 
     def lower(self, *parents: Any) -> Gather:
-        chosen = proportions(self.weights)
-        return Gather(parents, chosen.pick, chosen.pick_array)
+        return Gather(parents, proportions(self.weights))
 
     def __repr__(self) -> str:
-        lengths = [parent.length for parent in self.components]
-        selection = f"SelectionWithProportionsMap(proportions={self.weights}, length={self.length})"
+        lengths = brief([parent.length for parent in self.components])
+        selection = f"SelectionWithProportionsMap(proportions={brief(self.weights)}, length={self.length})"
         return f"MixedMapDataset(parent_lengths={lengths}, selection_map={selection})"
+
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.mix([{inputs}], weights={brief(self.weights)})"
 
 
 class MixOfAll(Combining):
@@ -56,12 +60,15 @@ class MixOfAll(Combining):
 
     selection: Renormalized
 
+    def first_call(self, inputs: str) -> str:
+        return f'MapDataset.mix([{inputs}], weights={brief(self.selection.weights)}, stop="renormalize")'
+
     @property
     def length(self) -> int:
         return self.selection.length
 
     def lower(self, *parents: Any) -> Gather:
-        return Gather(parents, self.selection.pick, self.selection.pick_array)
+        return Gather(parents, self.selection)
 
 
 def mix(parents: Sequence[MapNode], weights: Sequence[float] | None, stop: Stop) -> Mix | MixOfAll:
@@ -123,8 +130,11 @@ class Concatenate(Combining):
     def with_parents(self, *parents: Any) -> Concatenate:
         return concatenate(parents)
 
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.concatenate([{inputs}])"
+
     def lower(self, *parents: Any) -> Gather:
-        return Gather(parents, self.concatenation.pick, self.concatenation.pick_array)
+        return Gather(parents, self.concatenation)
 
 
 def concatenate(parents: Sequence[MapNode]) -> Concatenate:
@@ -145,8 +155,11 @@ class Select(Combining):
     def length(self) -> int:
         return self.epoch_length
 
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.select_from_datasets([{inputs}], {brief(self.selection_map)})"
+
     def lower(self, *parents: Any) -> Gather:
-        return Gather(parents, self.selection_map.__getitem__, None)
+        return Gather(parents, UsersChoice(self.selection_map))
 
 
 def select(parents: Sequence[MapNode], selection_map: DatasetSelectionMap) -> Select:
@@ -156,6 +169,9 @@ def select(parents: Sequence[MapNode], selection_map: DatasetSelectionMap) -> Se
 
 class Zip(Combining):
     """Tuples of the elements that the parents have at the same index."""
+
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.zip([{inputs}])"
 
     def lower(self, *parents: Any) -> Join:
         return Join(parents)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from grain.graph.naming import counted
 from grain.graph.node import IterNode, MapNode, Node, Parent, Stateless
 from grain.ops.limiting import PassingOn
 from grain.options import DatasetOptions
@@ -31,6 +32,10 @@ class MapSeed(MapNode):
 
     def element_spec(self, parent: Any) -> Any:
         return parent
+
+    @property
+    def call(self) -> str:
+        return f"seed({self.seed})"
 
     def __str__(self) -> str:
         return "WithOptionsMapDataset"
@@ -67,6 +72,10 @@ class IterSeed(Transparent):
     def iterator_name(self) -> str:
         return str(self.parent.iterator_name)
 
+    @property
+    def call(self) -> str:
+        return f"seed({self.seed})"
+
     def __str__(self) -> str:
         return "WithOptionsIterDataset"
 
@@ -84,6 +93,11 @@ class WithOptions(Transparent):
     def iterator_name(self) -> str:
         return str(self.parent.iterator_name)
 
+    @property
+    def call(self) -> str:
+        changed = sorted(self.options._user_set_fields)
+        return f"with_options({', '.join(f'{name}={getattr(self.options, name)}' for name in changed)})"
+
     def __str__(self) -> str:
         return f"WithOptionsIterDataset(options={self.options})"
 
@@ -95,6 +109,16 @@ class ThreadPrefetch(Transparent):
 
     def lower(self, *parents: Any) -> Ahead | None:
         return Ahead(self, parents[0], self.prefetch_buffer_size) if self.prefetch_buffer_size else None
+
+    @property
+    def inputs_run(self) -> str:
+        count = self.prefetch_buffer_size
+        return f"a thread, at most {counted(count, 'element')} ahead" if count else ""
+
+    @property
+    def held_back(self) -> str:
+        count = self.prefetch_buffer_size
+        return f"up to {counted(count, 'element')} read ahead" if count else ""
 
     def __str__(self) -> str:
         return f"ThreadPrefetchIterDataset(prefetch_buffer_size={self.prefetch_buffer_size})"

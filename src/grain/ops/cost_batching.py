@@ -141,6 +141,14 @@ class CostBatch(IterNode[CostBatchState]):
     def element_spec(self, parent: Any) -> Any:
         return batch_spec(parent, self.batch_fn, None, False)
 
+    @property
+    def call(self) -> str:
+        return f"batch_by_cost({self.max_cost}, {transform_name(self.cost_fn)})"
+
+    @property
+    def held_back(self) -> str:
+        return "the element with which the next batch begins"
+
     def __str__(self) -> str:
         return f"CostBatchIterDataset(max_cost={self.max_cost})"
 

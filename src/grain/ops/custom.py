@@ -30,6 +30,9 @@ class CustomMap(MapNode):
     def lower(self, *parents: Any) -> Read:
         return Read(Items(self.dataset))
 
+    def first_call(self, inputs: str) -> str:
+        return f"{self}({inputs})"
+
     def __str__(self) -> str:
         return type(self.dataset).__name__
 
@@ -71,6 +74,13 @@ class CustomIter(IterNode[None]):
                 f"got {type(iterator).__name__}."
             )
         return iterator
+
+    @property
+    def held_back(self) -> str:
+        return "whatever its iterator keeps"
+
+    def first_call(self, inputs: str) -> str:
+        return f"{self}({inputs})"
 
     def __str__(self) -> str:
         return type(self.dataset).__name__

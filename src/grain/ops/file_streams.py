@@ -57,6 +57,9 @@ class Streamed(IterNode[Any]):
                 return self.replaced(source=divided)
         return Strided(self, part.index, part.count)
 
+    def first_call(self, inputs: str) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return f"{self.title}({self.source})"
 
@@ -101,6 +104,9 @@ class Strided(PassingOn[StridedState]):
 
 class Files(Interleave):
     """Records of several files in turn; where there are more workers than files, they share them."""
+
+    def first_call(self, inputs: str) -> str:
+        return f"{self.datasets[0].title}({len(self.datasets)} files)"
 
     def own_part(self, part: Part) -> IterNode[Any]:
         count = len(self.datasets)

@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from grain.fields import Fields
+from grain.graph.functions import Function
 from grain.graph.node import IterNode, MapNode, Node, Parent
 from grain.indices.selection import FanOut
-from grain.ops.transforming import Function, Transforming
-from grain.plan.kinds import ElementStep, IndexStep
+from grain.ops.transforming import Transforming
+from grain.plan.element_steps import ElementStep
+from grain.plan.index_steps import Divide, Unfold
+
+
+class ItemOrNone(ElementStep):
+    """One of at most `fan_out` items that a function makes of an element; None where there are fewer."""
+
+    fan_out: int
+    indexed = True
+
+    @property
+    def call(self) -> Callable[[Any, int], Any]:
+        return self.item
+
+    def item(self, element: Any, index: int) -> Any:
+        """What stands at `index`, given the parent's element there."""
+        items = self.function.call(element)
+        if not isinstance(items, Sequence):
+            items = list(items)
+        if len(items) > self.fan_out:
+            raise ValueError(
+                "The user-provided FlatMapTransform has a split that exceeds specified max fan-out size. "
+                f"{self.function.name} returned {len(items)} items, its max_fan_out is {self.fan_out}: "
+                "raise max_fan_out, or return fewer."
+            )
+        place = index % self.fan_out
+        return items[place] if place < len(items) else None
+
 
 _END = object()
 
@@ -33,39 +61,22 @@ class MapFlatMap(Transforming, MapNode):
         length = self.parent.length
         return sys.maxsize if length >= sys.maxsize / self.fan_out else length * self.fan_out
 
-    def index(self, index: Any) -> Any:
-        return index // self.fan_out
-
-    def item(self, element: Any, index: int) -> Any:
-        """What stands at `index`, given the parent's element there."""
-        items = self.function.call(element)
-        if not isinstance(items, Sequence):
-            items = list(items)
-        if len(items) > self.fan_out:
-            raise ValueError(
-                "The user-provided FlatMapTransform has a split that exceeds specified max fan-out size. "
-                f"{self.function.name} returned {len(items)} items, its max_fan_out is {self.fan_out}: "
-                "raise max_fan_out, or return fewer."
-            )
-        place = index % self.fan_out
-        return items[place] if place < len(items) else None
-
     def lower(self, parent: Any) -> Any:
-        return parent.then(IndexStep(self.index), ElementStep(self.item, self, indexed=True))
+        return parent.then(Divide(self.fan_out), ItemOrNone(self.title, self.function, self.fan_out))
 
     def element_spec(self, parent: Any) -> Any:
         return Node.element_spec(self, parent)
 
 
-class MapSplit(Transforming, MapNode):
-    """The items made of each element, of which a table says how many there are."""
+class Item(ElementStep):
+    """One of the items that a function makes of an element, of which a table says how many there are."""
 
     fan_out: FanOut
-    title = "FlatMapMapDataset"
+    indexed = True
 
     @property
-    def length(self) -> int:
-        return self.fan_out.length
+    def call(self) -> Callable[[Any, int], Any]:
+        return self.item
 
     def item(self, element: Any, index: int) -> Any:
         """What stands at `index`, given the parent's element there."""
@@ -81,8 +92,19 @@ class MapSplit(Transforming, MapNode):
             )
         return items[place]
 
+
+class MapSplit(Transforming, MapNode):
+    """The items made of each element, of which a table says how many there are."""
+
+    fan_out: FanOut
+    title = "FlatMapMapDataset"
+
+    @property
+    def length(self) -> int:
+        return self.fan_out.length
+
     def lower(self, parent: Any) -> Any:
-        return parent.then(IndexStep(self.fan_out.pick), ElementStep(self.item, self, indexed=True))
+        return parent.then(Unfold(self.fan_out), Item(self.title, self.function, self.fan_out))
 
     def element_spec(self, parent: Any) -> Any:
         return Node.element_spec(self, parent)
@@ -102,6 +124,7 @@ class IterFlatMap(Transforming, IterNode[FlatMapState]):
     parent_field = "parent"
     passed_field = "next_index_in_buffer"
     State = FlatMapState
+    held_back = "the items of one element"
 
     def fresh(self, *parents: Parent) -> FlatMapState:
         return FlatMapState(parents[0].save())

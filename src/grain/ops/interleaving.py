@@ -7,7 +7,8 @@ from typing import Any
 
 from grain.errors import StateMismatchError
 from grain.fields import Fields, Frozen
-from grain.graph.node import IterNode, required
+from grain.graph.naming import counted
+from grain.graph.node import IterNode, Node, required
 from grain.graph.parts import Part
 from grain.graph.specs import element_spec
 from grain.indices.arithmetic import integer, is_count
@@ -147,12 +148,34 @@ class Interleave(IterNode[None]):
         return element_spec(node_of(self.datasets[0]))
 
     @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The datasets; where they are made as it goes on, what they are made of."""
+        if isinstance(self.datasets, list | tuple):
+            return tuple(map(node_of, filter(_is_dataset, self.datasets)))
+        return (node_of(self.datasets),) if _is_dataset(self.datasets) else ()
+
+    def first_call(self, inputs: str) -> str | None:
+        datasets = (
+            f"[{inputs}]" if isinstance(self.datasets, list | tuple) else inputs or f"[{len(self.datasets)} of them]"
+        )
+        return f"IterDataset.interleave({datasets}, cycle_length={self.cycle_length})"
+
+    @property
+    def held_back(self) -> str:
+        count = self.iter_buffer_size
+        return f"up to {counted(count, 'element')} of each dataset that is slow" if count else ""
+
+    @property
     def iterator_name(self) -> str:
         count = len(self.datasets)
         return f"InterleaveDatasetIterator([{count} datasets], cycle_length={min(self.cycle_length, count)})"
 
     def __str__(self) -> str:
         return f"InterleaveIterDataset([{len(self.datasets)} datasets], cycle_length={self.cycle_length})"
+
+
+def _is_dataset(value: Any) -> bool:
+    return isinstance(value, Node) or hasattr(value, "_wraps_node")
 
 
 class _Picked(Fields):

@@ -155,6 +155,14 @@ class Cache(PassingOn[CacheState]):
         parent.restore(place)
         return parent
 
+    @property
+    def call(self) -> str:
+        return "cache()"
+
+    @property
+    def held_back(self) -> str:
+        return "all elements of the first pass"
+
     def __str__(self) -> str:
         return f"CacheIterDataset(parent={self.parent})"
 

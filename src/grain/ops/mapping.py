@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from grain.fields import Fields
+from grain.graph.functions import Function
 from grain.graph.node import IterNode, MapNode, Node, Parent, S, Stateless
-from grain.graph.seeds import required_seed
+from grain.graph.seeds import required_seed, shown_seed
 from grain.indices.rng import RngPool
 from grain.ops.sourcing import WINDOW, check_dropped
-from grain.ops.transforming import Function, Transforming
-from grain.plan.kinds import ElementStep
+from grain.ops.transforming import Transforming
+from grain.plan.element_steps import Apply, ApplyRandom, ApplyWithIndex, Keep
 
 
 class MapMap(Transforming, MapNode):
@@ -21,7 +22,7 @@ class MapMap(Transforming, MapNode):
     is_divisible = True
 
     def lower(self, parent: Any) -> Any:
-        return parent.then(ElementStep(self.function.call, self))
+        return parent.then(Apply(self.title, self.function))
 
 
 class MapMapWithIndex(Transforming, MapNode):
@@ -31,8 +32,7 @@ class MapMapWithIndex(Transforming, MapNode):
     is_divisible = True
 
     def lower(self, parent: Any) -> Any:
-        function = self.function.call
-        return parent.then(ElementStep(lambda element, index: function(index, element), self, indexed=True))
+        return parent.then(ApplyWithIndex(self.title, self.function))
 
 
 class MapRandomMap(Transforming, MapNode):
@@ -42,8 +42,12 @@ class MapRandomMap(Transforming, MapNode):
     title = "RandomMapMapDataset"
     is_divisible = True
 
+    @property
+    def call(self) -> str:
+        return random_call(self.function, self.seed, self.parents)
+
     def lower(self, parent: Any) -> Any:
-        return parent.then(ElementStep(RngPool(self.seed).caller(self.function.call), self, indexed=True))
+        return parent.then(ApplyRandom(self.title, self.function, self.seed))
 
 
 class MapFilter(Transforming, MapNode):
@@ -54,7 +58,7 @@ class MapFilter(Transforming, MapNode):
     may_drop = True
 
     def lower(self, parent: Any) -> Any:
-        return parent.then(ElementStep(self.function.call, self, keeps=True))
+        return parent.then(Keep(self.title, self.function))
 
     def element_spec(self, parent: Any) -> Any:
         return parent
@@ -147,6 +151,10 @@ class IterRandomMap(_Counting[RandomState]):
     counter = "index_for_rng"
     State = RandomState
 
+    @property
+    def call(self) -> str:
+        return random_call(self.function, self.seed, self.parents)
+
     def caller(self, parent: Parent) -> Callable[[Any, int], Any]:
         call = RngPool(self.seed).caller(self.function.call)
         worker, workers = parent.context.mp_context.process_index, parent.context.mp_context.process_count
@@ -189,6 +197,11 @@ class IterFilter(Transforming, IterNode[FilterState]):
 
     def element_spec(self, parent: Any) -> Any:
         return parent
+
+
+def random_call(function: Function, seed: int, parents: tuple[Node, ...]) -> str:
+    """`random_map(...)`, as it was asked for."""
+    return f"random_map({', '.join(filter(None, [function.name, shown_seed(seed, parents)]))})"
 
 
 def map_node(parent: Node, transform: Any) -> Node:

@@ -96,6 +96,9 @@ class IterZip(Merging[ZipState]):
     def iterator_name(self) -> str:
         return f"ZipDatasetIterator([{len(self.components)} parents])"
 
+    def first_call(self, inputs: str) -> str:
+        return f"IterDataset.zip([{inputs}]{'' if self.strict else ', strict=False'})"
+
     def __str__(self) -> str:
         return f"ZipIterDataset(parents={self.components}, strict={self.strict})"
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from grain.errors import StateMismatchError, add_place
-from grain.fields import Fields
+from grain.fields import Fields, brief
 from grain.graph.naming import transform_name
 from grain.graph.node import ABSENT, IterNode, Parent, S, copied, required, saved_fields
 from grain.indices.selection import Proportions, proportions
@@ -51,6 +51,9 @@ class Mixing(Merging[S]):
     @property
     def iterator_name(self) -> str:
         return f"MixedDatasetIterator([{len(self.components)} parents], proportions={self.weights})"
+
+    def first_call(self, inputs: str) -> str:
+        return f"IterDataset.mix([{inputs}], weights={brief(self.weights)})"
 
     def __str__(self) -> str:
         return f"MixedIterDataset([{len(self.components)} parents], proportions={list(self.weights)})"

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from grain.fields import brief
 from grain.graph.node import MapNode
-from grain.graph.seeds import required_seed
-from grain.indices.arithmetic import divided, exact, integer
-from grain.indices.permutation import permuted, permuted_by_part, shuffled
-from grain.plan.kinds import Gather, IndexStep, ShuffleStep
-
-_SEEDS = 2**32
-
-
-Index = Any
-"""An int, or an array of them."""
+from grain.graph.seeds import required_seed, shown_seed
+from grain.indices.arithmetic import integer
+from grain.indices.permutation import SEEDS
+from grain.plan.index_steps import IndexStep, Lookup, Modulo, Permute, Stride, WindowPermute
+from grain.plan.kinds import Gather
+from grain.plan.picking import UsersTable
 
 
 class Reordering(MapNode):
@@ -31,12 +27,12 @@ class Reordering(MapNode):
     def parents(self) -> tuple[MapNode]:
         return (self.parent,)
 
-    def index_function(self) -> Callable[[Index], Index]:
+    def index_step(self) -> IndexStep:
         """index -> index in the parent."""
         raise NotImplementedError
 
     def lower(self, parent: Any) -> Any:
-        return parent.then(IndexStep(self.index_function()))
+        return parent.then(self.index_step())
 
     def element_spec(self, parent: Any) -> Any:
         return parent
@@ -48,9 +44,12 @@ class Shuffle(Reordering):
     seed: int
     is_divisible = True
 
-    def lower(self, parent: Any) -> Any:
-        length = self.parent.length
-        return parent.then(ShuffleStep(functools.partial(shuffled, self.seed, length), length, self.seed))
+    def index_step(self) -> Permute:
+        return Permute(self.parent.length, self.seed)
+
+    @property
+    def call(self) -> str:
+        return f"shuffle({shown_seed(self.seed, self.parents)})"
 
     def __str__(self) -> str:
         return "ShuffleMapDataset"
@@ -59,7 +58,7 @@ class Shuffle(Reordering):
 def shuffle(parent: MapNode, seed: int | None) -> Shuffle:
     """Shuffle with `seed`, or the pipeline's."""
     seed = int(required_seed(seed, (parent,), "shuffle"))
-    if not 0 <= seed < _SEEDS:
+    if not 0 <= seed < SEEDS:
         raise ValueError(f"Seed must be an integer between 0 and 2**32-1 (got seed={seed}).")
     return Shuffle(parent, seed)
 
@@ -70,18 +69,15 @@ class WindowShuffle(Reordering):
     window_size: int
     seed: int
 
-    def index_function(self) -> Callable[[Index], Index]:
-        return functools.partial(_window_shuffled, self.seed, self.window_size)
+    def index_step(self) -> WindowPermute:
+        return WindowPermute(self.window_size, self.seed)
+
+    @property
+    def call(self) -> str:
+        return f"window_shuffle({self.window_size}, seed={self.seed})"
 
     def __str__(self) -> str:
         return "WindowShuffleMapDataset"
-
-
-def _window_shuffled(seed: int, size: int, index: Index) -> Index:
-    window, place = divided(exact(index, 1, size), size)
-    if not isinstance(index, np.ndarray):
-        return window * size + permuted(int(place), size, int(seed + window) % _SEEDS)
-    return window * size + permuted_by_part(window, place, size, seed)
 
 
 def window_shuffle(parent: MapNode, window_size: int, seed: int) -> WindowShuffle:
@@ -109,15 +105,8 @@ class Slice(Reordering):
     def length(self) -> int:
         return len(range(self.start, self.stop, self.step))
 
-    def index_function(self) -> Callable[[Index], Index]:
-        start, step, length, parent_length = self.start, self.step, self.length, self.parent_length
-        growth = parent_length // max(length, 1) + 1
-
-        def sliced(index: Index) -> Index:
-            epoch, place = divided(exact(index, growth, 2 * parent_length), length)
-            return start + place * step + epoch * parent_length
-
-        return sliced
+    def index_step(self) -> Stride:
+        return Stride(self.start, self.step, self.length, self.parent_length)
 
     def __str__(self) -> str:
         return f"SliceMapDataset[{self.start}:{self.stop}:{self.step}]"
@@ -141,21 +130,14 @@ class Reindex(Reordering):
         return len(self.indices)
 
     def lower(self, parent: Any) -> Any:
+        lookup = Lookup(self.indices, self.parent_length)
         if isinstance(self.indices, np.ndarray | list | tuple | range):
-            return parent.then(IndexStep(self._chosen))
-        # Anything else may run users' code, which is not done ahead.
-        return Gather((parent,), lambda index: (0, self._chosen(index)), None)
+            return parent.then(lookup)
+        return Gather((parent,), UsersTable(lookup))
 
-    def _chosen(self, index: Index) -> Index:
-        growth = self.parent_length // max(len(self.indices), 1) + 1
-        epoch, place = divided(exact(index, growth, 2 * self.parent_length), len(self.indices))
-        if not isinstance(index, np.ndarray):
-            return int(self.indices[place]) + epoch * self.parent_length  # an array gives NumPy's ints
-        if isinstance(self.indices, np.ndarray):
-            chosen = self.indices[place.astype(np.int64)]
-        else:
-            chosen = np.array([self.indices[position] for position in place.tolist()])
-        return chosen + epoch * self.parent_length
+    @property
+    def call(self) -> str:
+        return f"slice({brief(self.indices)})"
 
     def __str__(self) -> str:
         count = len(self.indices)
@@ -189,9 +171,8 @@ class Repeat(Reordering):
     def with_parents(self, *parents: Any) -> Repeat:
         return repeat(parents[0], self.num_epochs, self.reseed_each_epoch)
 
-    def index_function(self) -> Callable[[Index], Index]:
-        length = self.parent.length
-        return lambda index: index % length
+    def index_step(self) -> Modulo:
+        return Modulo(self.parent.length)
 
     def lower(self, parent: Any) -> Any:
         return parent if self.reseed_each_epoch else super().lower(parent)

@@ -113,6 +113,15 @@ class Packing(IterNode[PackingState]):
             raise ValueError("No current batch. Size can only be computed after at least one element has been packed.")
         return state._batch_bytes
 
+    @property
+    def call(self) -> str:
+        fit = "first_fit" if self.fit is FirstFit else "best_fit"
+        return f"pack_{fit}(num_packing_bins={self.num_packing_bins})"
+
+    @property
+    def held_back(self) -> str:
+        return f"the documents of up to {self.num_packing_bins} unfinished rows, and the rows that are handed out"
+
     def __str__(self) -> str:
         return f"{self.fit.__name__}PackIterDataset"
 

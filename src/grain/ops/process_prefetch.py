@@ -73,7 +73,10 @@ def prefetch_in_processes(
             warn("worker_init_fn is not called: without a GIL, `mp_prefetch` uses threads.")
         return prefetch_in_threads(whole, count, buffer_size, is_sequential)
     distribution = Distribution(whole, count, is_sequential, buffer_size, worker_init_fn)
-    return in_turn(whole, [ProcessPrefetch(distribution, index) for index in range(count)])
+    asked = f"mp_prefetch(num_workers={count}, per_worker_buffer_size={buffer_size})"
+    parts = [ProcessPrefetch(distribution, index) for index in range(count)]
+    place = "1 worker process" if count == 1 else f"{count} worker processes"
+    return in_turn(whole, parts, asked, place, buffer_size, is_sequential)
 
 
 def available_cpus() -> int:

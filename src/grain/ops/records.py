@@ -17,6 +17,7 @@ from typing import Any
 from grain import transforms
 from grain.elements.record import Record, RecordMetadata
 from grain.elements.stacking import stacked
+from grain.graph.functions import Function
 from grain.graph.naming import transform_name
 from grain.graph.node import IterNode, Parent, Stateless
 from grain.ops.batching import BatchFunction, batch_node
@@ -24,7 +25,6 @@ from grain.ops.flattening import IterFlatMap
 from grain.ops.mapping import IterFilter, IterMap
 from grain.ops.operations import BatchOperation, Operation
 from grain.ops.record_metadata import Recorder
-from grain.ops.transforming import Function
 
 _METHODS: list[tuple[type, str]] = [
     (transforms.Map, "map"),
@@ -56,6 +56,10 @@ class Operated(IterNode[Stateless]):
 
     def run(self, state: Stateless, *parents: Parent) -> Iterator[Any]:
         yield from self.operation(iter(parents[0]))
+
+    @property
+    def held_back(self) -> str:
+        return "whatever the operation keeps, which is lost when a state is restored"
 
     def __str__(self) -> str:
         return f"OperationIterDataset(operation={transform_name(self.operation)})"

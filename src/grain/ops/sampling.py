@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from grain.elements.record import Record
@@ -10,11 +10,11 @@ from grain.errors import add_place
 from grain.fields import Frozen
 from grain.graph.node import MapNode
 from grain.graph.parts import Part
-from grain.indices.arithmetic import exact
 from grain.ops.sourcing import Source
-from grain.plan.kinds import IndexStep, Join, Read
+from grain.plan.index_steps import Affine, RecordKeys
+from grain.plan.kinds import Join, Read
 from grain.plan.reads import Indices
-from grain.samplers import arithmetic_of, length_of
+from grain.samplers import Arithmetic, arithmetic_of, length_of
 from grain.sharding import ShardOptions
 
 
@@ -25,8 +25,8 @@ class Sampled(MapNode):
     start: int
     stride: int
     count: int
-    key: Callable[[Any], Any] | None
-    """index -> index in the parent; of an int or of an array of them. None: the same."""
+    sampler: Arithmetic | None
+    """Says which record of the parent stands at an index; None: that of the same index."""
     with_index: bool
 
     @property
@@ -42,18 +42,14 @@ class Sampled(MapNode):
         start = self.start + part.index * self.stride
         return self.replaced(start=start, stride=self.stride * part.count, count=len(positions))
 
-    def index(self, position: Any) -> Any:
-        """The sampler's index."""
-        return exact(position, self.stride, self.start) * self.stride + self.start
-
-    def record_index(self, position: Any) -> Any:
-        """Where the record is in the parent."""
-        index = self.index(position)
-        return index if self.key is None else self.key(index)
-
     def lower(self, parent: Any) -> Any:
-        records = parent.then(IndexStep(self.record_index))
-        return Join((Read(Indices(), (IndexStep(self.index),)), records)) if self.with_index else records
+        index = Affine(self.stride, self.start)
+        records = parent.then(index) if self.sampler is None else parent.then(RecordKeys(self.sampler), index)
+        return Join((Read(Indices(), (index,)), records)) if self.with_index else records
+
+    @property
+    def call(self) -> str:
+        return f"sampled({'' if self.sampler is None else f'{self.sampler}, '}start={self.start}, stride={self.stride})"
 
     def __str__(self) -> str:
         return f"SampledMapDataset(start={self.start}, stride={self.stride})"
@@ -91,7 +87,7 @@ def sampled(source: Any, sampler: Any, shard: ShardOptions, with_metadata: bool)
     start, stride, count = shard.shard_index, shard.shard_count, shard_length(sampler, shard)
     known = arithmetic_of(sampler)
     if known is not None:
-        return Sampled(Source(source), start, stride, count, known.record_keys, with_metadata)
+        return Sampled(Source(source), start, stride, count, known, with_metadata)
     kind = ChosenTogether if hasattr(type(source), "__getitems__") else Chosen
     return Sampled(Source(kind(source, sampler, with_metadata)), start, stride, count, None, False)
 

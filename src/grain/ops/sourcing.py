@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from grain.fields import Fields
+from grain.graph.naming import counted
 from grain.graph.node import Context, IterNode, MapNode, ancestors
 from grain.graph.specs import ShapeDtypeStruct
-from grain.indices.arithmetic import exact
 from grain.options import ReadOptions, warn
-from grain.plan.kinds import Boundary, IndexStep, Read
+from grain.plan.index_steps import Modulo, ModuloLength, Progression
+from grain.plan.kinds import Boundary, Read
 from grain.plan.reads import Indices, records_of
 
 WINDOW = 1000
@@ -35,7 +36,10 @@ class Source(MapNode):
             len(source)
         except TypeError:  # not known: indices are passed on as they are
             return Read(records_of(source))
-        return Read(records_of(source), steps=(IndexStep(lambda index: index % len(source)),))
+        return Read(records_of(source), steps=(ModuloLength(source),))
+
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.source({type(self.source).__name__})"
 
     def __str__(self) -> str:
         return f"SourceMapDataset(source={type(self.source).__name__})"
@@ -52,8 +56,8 @@ class Range(MapNode):
 
     def lower(self) -> Read:
         start, step, length = self.range.start, self.range.step, len(self.range)
-        numbers = IndexStep(lambda index: exact(index % length, abs(step), start) * step + start)
-        return Read(Indices(), steps=(IndexStep(lambda index: index % length) if (start, step) == (0, 1) else numbers,))
+        is_plain = (start, step) == (0, 1)
+        return Read(Indices(), steps=(Modulo(length) if is_plain else Progression(start, step, length),))
 
     @property
     def default_read_options(self) -> ReadOptions:
@@ -61,6 +65,11 @@ class Range(MapNode):
 
     def element_spec(self) -> Any:
         return ShapeDtypeStruct(shape=(), dtype=np.int64)
+
+    def first_call(self, inputs: str) -> str:
+        start, stop, step = self.range.start, self.range.stop, self.range.step
+        bounds = (stop,) if (start, step) == (0, 1) else (start, stop) if step == 1 else (start, stop, step)
+        return f"MapDataset.range({', '.join(map(str, bounds))})"
 
     def __str__(self) -> str:
         return f"RangeMapDataset(start={self.range.start}, stop={self.range.stop}, step={self.range.step})"
@@ -133,6 +142,24 @@ class ToIter(IterNode[Reading]):
 
     def element_spec(self, parent: Any) -> Any:
         return parent
+
+    @property
+    def call(self) -> str:
+        has_defaults = self.read_options == self.parent.default_read_options
+        arguments = [] if has_defaults else [str(self.read_options)]
+        return f"to_iter_dataset({', '.join([*arguments, *(['allow_nones=True'] if self.allow_nones else [])])})"
+
+    @property
+    def inputs_run(self) -> str:
+        threads, size = self.read_options.num_threads, self.read_options.prefetch_buffer_size
+        if not threads or not size:
+            return ""
+        return f"up to {counted(threads, 'thread')}, at most {counted(size, 'element')} ahead"
+
+    @property
+    def held_back(self) -> str:
+        count = self.read_options.prefetch_buffer_size
+        return f"up to {counted(count, 'element')} made ahead" if self.inputs_run else ""
 
     def __str__(self) -> str:
         return f"PrefetchIterDataset(read_options={self.read_options}, allow_nones={self.allow_nones})"

@@ -244,6 +244,14 @@ class ConcatThenSplit(IterNode[SplitState]):
                 limit.length,
             )
 
+    @property
+    def call(self) -> str:
+        return "concat_and_split()"
+
+    @property
+    def held_back(self) -> str:
+        return "an unfinished row, and the rest of the document that was cut"
+
     def __str__(self) -> str:
         return "ConcatThenSplitIterDataset"
 

@@ -72,6 +72,14 @@ class IterWindowShuffle(PassingOn[WindowState]):
         state.parent_window_start_state = state._next_start
         return True
 
+    @property
+    def call(self) -> str:
+        return f"window_shuffle({self.window_size}, seed={self.seed})"
+
+    @property
+    def held_back(self) -> str:
+        return f"a window of up to {self.window_size} elements"
+
     def __str__(self) -> str:
         return "WindowShuffleIterDataset"
 

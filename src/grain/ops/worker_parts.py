@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from grain.graph.node import Context, IterNode, MapNode, Node, WorkerContext
+from grain.graph.naming import counted
+from grain.graph.node import Context, IterNode, MapNode, Node, WorkerContext, ancestors
 from grain.graph.parts import Part
 from grain.graph.seeds import default_seed
 from grain.ops.configuring import IterSeed, Transparent, WithOptions, collected_options, thread_prefetch
-from grain.ops.interleaving import interleave
+from grain.ops.interleaving import Interleave
 from grain.ops.ordering import slice_of
 
 
@@ -76,14 +77,62 @@ def worker_part(node: IterNode[Any], index: int, count: int, sequential: bool = 
     return Sharded(sharded(node, index, count, sequential), WorkerContext(index, count))
 
 
-def in_turn(whole: IterNode[Any], parts: Sequence[IterNode[Any]]) -> IterNode[Any]:
+class Workers(Interleave):
+    """The parts of a pipeline, each run by a worker, in turn."""
+
+    whole: IterNode[Any]
+    asked: str
+    """How they were asked for."""
+    place: str
+    """Where the parts are run."""
+    buffer_size: int
+    is_sequential: bool
+
+    @property
+    def first_part(self) -> IterNode[Any]:
+        """What the first worker runs; the whole, where a user's code would have to be asked for a part of it."""
+        if any(node.is_opaque and not node.is_random_access for node in ancestors(self.whole)):
+            return self.whole
+        return worker_part(self.whole, 0, len(self.datasets), self.is_sequential)
+
+    @property
+    def inputs(self) -> tuple[IterNode[Any]]:
+        return (self.whole,)
+
+    def first_call(self, inputs: str) -> None:
+        return None
+
+    @property
+    def call(self) -> str:
+        return self.asked
+
+    @property
+    def inputs_run(self) -> str:
+        return f"{self.place}, each at most {counted(self.buffer_size, 'element')} ahead"
+
+    @property
+    def held_back(self) -> str:
+        return f"up to {counted(self.buffer_size, 'element')} of each worker, made ahead"
+
+
+class _CarriedSeed(IterSeed):
+    call = ""
+
+
+class _CarriedOptions(WithOptions):
+    call = ""
+
+
+def in_turn(
+    whole: IterNode[Any], parts: Sequence[IterNode[Any]], asked: str, place: str, buffer_size: int, sequential: bool
+) -> IterNode[Any]:
     """One element of each of the `parts` of `whole` in turn, with its options and its seed."""
     count = len(parts)
-    turns: IterNode[Any] = interleave(parts, count, make_threads=count, make_buffer_size=count, buffer_size=0)
+    turns: IterNode[Any] = Workers(list(parts), count, count, count, 0, whole, asked, place, buffer_size, sequential)
     seed = default_seed((whole,))
     if seed is not None:
-        turns = IterSeed(turns, seed)
-    return WithOptions(turns, collected_options(whole))
+        turns = _CarriedSeed(turns, seed)
+    return _CarriedOptions(turns, collected_options(whole))
 
 
 def prefetch_in_threads(parent: IterNode[Any], num_threads: int, buffer_size: int, sequential: bool) -> IterNode[Any]:
@@ -91,4 +140,6 @@ def prefetch_in_threads(parent: IterNode[Any], num_threads: int, buffer_size: in
     if num_threads < 0:
         raise ValueError(f"num_threads must be 0 (none) or more, got {num_threads}.")
     parts = [worker_part(parent, index, num_threads, sequential) for index in range(num_threads)]
-    return in_turn(parent, [thread_prefetch(part, buffer_size) for part in parts])
+    asked = f"multithread_prefetch(num_threads={num_threads}, buffer_size={buffer_size})"
+    ahead = [thread_prefetch(part, buffer_size) for part in parts]
+    return in_turn(parent, ahead, asked, counted(num_threads, "thread"), buffer_size, sequential)

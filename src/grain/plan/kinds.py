@@ -9,41 +9,41 @@ stream; a `Step` is an operator on streams; `Turns`, `Ahead`, `Remote` and `Cust
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
+
 from grain.elements.stacking import Place
-from grain.fields import Frozen
+from grain.errors import add_place
+from grain.fields import Value
+from grain.graph.naming import transform_name
 from grain.graph.node import IterNode
+from grain.indices.arithmetic import IndexArray, divided, exact
+from grain.plan.element_steps import ElementStep
+from grain.plan.index_steps import IndexStep
+from grain.plan.picking import Pick, Picks
 from grain.plan.reads import Batches, Indices, Records
 
-
-class IndexStep(Frozen):
-    """index -> index below; the function takes an int or an array of them."""
-
-    function: Callable[[Any], Any]
-
-
-class ShuffleStep(IndexStep):
-    """A shuffle of each epoch, told apart because many of them can be done at once."""
-
-    length: int
-    seed: int
-
-
-class ElementStep(Frozen):
-    """element -> element; the function gets the index too where `indexed`, and says what to keep where `keeps`."""
-
-    function: Callable[..., Any]
-    operator: Any
-    indexed: bool = False
-    keeps: bool = False
-
-
 Steps: TypeAlias = tuple[IndexStep | ElementStep, ...]
+Call: TypeAlias = tuple[Callable[..., Any], bool, bool]
+"""The function of an element step, whether it gets the index too, and whether it says what to keep."""
 
 
-class _RandomAccess(Frozen):
+class Plan(Value):
+    """What will be run."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The plans that it reads from."""
+        return ()
+
+    def with_inputs(self, *inputs: Any) -> Any:
+        """The same on other plans."""
+        return self
+
+
+class _RandomAccess(Plan):
     steps: ClassVar[Any]
 
     @functools.cached_property
@@ -56,9 +56,10 @@ class _RandomAccess(Frozen):
         )
 
     @functools.cached_property
-    def ascent(self) -> tuple[ElementStep, ...]:
-        """The element steps from the origin up."""
-        return tuple(step for step in self.steps if isinstance(step, ElementStep))
+    def calls(self) -> tuple[Call, ...]:
+        """What the element steps call, from the origin up."""
+        steps = (step for step in self.steps if isinstance(step, ElementStep))
+        return tuple((step.call, step.indexed, step.keeps) for step in steps)
 
     record_at: ClassVar[Any] = None
 
@@ -76,7 +77,7 @@ class Read(_RandomAccess):
     @functools.cached_property
     def record_at(self) -> Callable[[int], Any] | None:
         """index -> element, where one index function and the source do it all."""
-        if self.ascent or len(self.descent) != 1:
+        if len(self.steps) != 1 or self.calls:
             return None
         (function,) = self.descent
         assert function is not None
@@ -87,12 +88,23 @@ class Read(_RandomAccess):
 
 
 class Gather(_RandomAccess):
-    """Each index picks a child and an index in it. `pick_array` does so for arrays, where it can be done ahead."""
+    """Each index picks a child and an index in it."""
 
-    children: Sequence[RandomAccess]
-    pick: Callable[[int], tuple[int, int]]
-    pick_array: Callable[[Any], tuple[Any, Any]] | None
+    children: tuple[RandomAccess, ...]
+    picks: Picks
     steps: Steps = ()  # type: ignore[misc]
+
+    @property
+    def inputs(self) -> tuple[RandomAccess, ...]:
+        return self.children
+
+    def with_inputs(self, *inputs: Any) -> Gather:
+        return self.replaced(children=inputs)
+
+    @functools.cached_property
+    def pick(self) -> Pick:
+        """(child, index in it) of one index."""
+        return self.picks.pick
 
     @functools.cached_property
     def readers(self) -> list[Callable[[int], Any] | None]:
@@ -108,22 +120,59 @@ class Gather(_RandomAccess):
 class Join(_RandomAccess):
     """A tuple of what all children have at an index."""
 
-    children: Sequence[RandomAccess]
+    children: tuple[RandomAccess, ...]
     steps: Steps = ()  # type: ignore[misc]
+
+    @property
+    def inputs(self) -> tuple[RandomAccess, ...]:
+        return self.children
+
+    def with_inputs(self, *inputs: Any) -> Join:
+        return self.replaced(children=inputs)
+
+
+class Extent(Value):
+    """The indices for which one stands: `size` each, `length` times in each epoch of `length_below`."""
+
+    size: int
+    length: int
+    length_below: int
+
+    def __call__(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+        """The first of them, and how many there are; the last ones of an epoch may be fewer."""
+        size, length_below = self.size, self.length_below
+        epoch, place = divided(exact(indices, 2 * size, 2 * length_below), self.length)
+        start = place * size
+        return start + epoch * length_below, np.minimum(length_below - start, size)
 
 
 class Group(_RandomAccess):
-    """One index stands for many of the child: `extent` gives their start and number."""
+    """One index stands for many of the child."""
 
     child: RandomAccess
-    extent: Callable[[Any], tuple[Any, Any]]
+    extent: Extent
     join: Callable[[list[Any]], Any] | None
     """Makes one element of several; None: stack them."""
-    size: int
-    operator: Any
+    title: str
+    """The operator, for notes on errors."""
     place: Place | None = None
     """Where to put what is stacked."""
     steps: Steps = ()  # type: ignore[misc]
+
+    @property
+    def inputs(self) -> tuple[RandomAccess, ...]:
+        return (self.child,)
+
+    def with_inputs(self, *inputs: Any) -> Group:
+        (child,) = inputs
+        return self.replaced(child=child)
+
+    def add_place(self, error: Exception, index: Any) -> None:
+        """Say in the error which group failed."""
+        function = "" if self.join is None else f" with batch_fn {transform_name(self.join)}"
+        add_place(error, f"{self.title}{function}", index)
+        if isinstance(error, ValueError):
+            error.add_note("If elements are missing (None), call `to_iter_dataset()` before `batch()` to skip them.")
 
 
 RandomAccess: TypeAlias = Read | Gather | Join | Group
@@ -131,13 +180,10 @@ RandomAccess: TypeAlias = Read | Gather | Join | Group
 
 def reads_many(plan: RandomAccess) -> bool:
     """Whether a source reads several records faster than one by one."""
-    if isinstance(plan, Read):
-        return isinstance(plan.records, Batches)
-    children = (plan.child,) if isinstance(plan, Group) else plan.children
-    return any(map(reads_many, children))
+    return isinstance(plan.records, Batches) if isinstance(plan, Read) else any(map(reads_many, plan.inputs))
 
 
-class Boundary(Frozen):
+class Boundary(Plan):
     """Below this line elements are read by index, above it they are a stream."""
 
     operator: IterNode[Any]
@@ -148,21 +194,36 @@ class Boundary(Frozen):
     read_together: int = 1
     """How many records are asked of a source at once."""
 
+    @property
+    def inputs(self) -> tuple[RandomAccess]:
+        return (self.access,)
 
-class Step(Frozen):
+    def with_inputs(self, *inputs: Any) -> Boundary:
+        (access,) = inputs
+        return self.replaced(access=access)
+
+
+class Step(Plan):
     """An operator on streams."""
 
     operator: IterNode[Any]
     parents: tuple[Stream, ...]
 
+    @property
+    def inputs(self) -> tuple[Stream, ...]:
+        return self.parents
 
-class Turns(Frozen):
+    def with_inputs(self, *inputs: Any) -> Step:
+        return self.replaced(parents=inputs)
+
+
+class Turns(Plan):
     """Streams that are opened while it runs, read in turn."""
 
     operator: IterNode[Any]
 
 
-class Ahead(Frozen):
+class Ahead(Plan):
     """A stream that a thread reads ahead."""
 
     operator: IterNode[Any]
@@ -170,14 +231,22 @@ class Ahead(Frozen):
     size: int
     """How many elements are kept ready."""
 
+    @property
+    def inputs(self) -> tuple[Stream]:
+        return (self.parent,)
 
-class Remote(Frozen):
+    def with_inputs(self, *inputs: Any) -> Ahead:
+        (parent,) = inputs
+        return self.replaced(parent=parent)
+
+
+class Remote(Plan):
     """A stream that a worker process makes."""
 
     operator: IterNode[Any]
 
 
-class Custom(Frozen):
+class Custom(Plan):
     """A user's iterator."""
 
     operator: IterNode[Any]

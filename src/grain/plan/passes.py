@@ -1,22 +1,48 @@
-"""Passes: pure functions from plan to plan, each named for its effect."""
+"""Passes: pure functions from plan to plan, each named for its effect, in the order in which they are applied.
+
+A pass gets a whole plan and may not change it: plans are shared, between operators and between iterators.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+import operator
+from collections.abc import Callable
+from typing import Any
 
-from grain.indices.arithmetic import IndexArray, exact
-from grain.indices.permutation import permuted_each
-from grain.plan.kinds import Ahead, Boundary, Gather, ShuffleStep, Step, Stream
+from grain.plan.index_steps import Permute
+from grain.plan.kinds import Ahead, Boundary, Gather, Step, Stream
+from grain.plan.picking import PermuteEach
 
 
-def batch_reads(step: Step) -> Step:
+def hoist_shuffles(plan: Any) -> Any:
+    """Do the shuffles of all children of a `Gather` at once, above them, where each child is a shuffle."""
+    return _everywhere(plan, _with_hoisted_shuffles, {})
+
+
+def _with_hoisted_shuffles(plan: Any) -> Any:
+    if not isinstance(plan, Gather) or plan.picks.pick_array is None:
+        return plan
+    tops = [child.steps[-1] if child.steps else None for child in plan.children]
+    shuffles = [top for top in tops if isinstance(top, Permute) and top.length]
+    if not tops or len(shuffles) < len(tops):
+        return plan
+    picks = PermuteEach(plan.picks, tuple(top.length for top in shuffles), tuple(top.seed for top in shuffles))
+    bare = tuple(child.replaced(steps=child.steps[:-1]) for child in plan.children)
+    return plan.replaced(children=bare, picks=picks)
+
+
+def batch_reads(plan: Any) -> Any:
     """Let an operator that takes elements in groups ask the source for all records of a group at once.
 
     Only where each element of the stream is one of the source's: a filter in between would make it read ahead.
     """
-    if step.operator.group_size == 1:
-        return step
-    return step.replaced(parents=(_reading_together(step.parents[0], step.operator.group_size),))
+    return _everywhere(plan, _with_batched_reads, {})
+
+
+def _with_batched_reads(plan: Any) -> Any:
+    if not isinstance(plan, Step) or plan.operator.group_size == 1:
+        return plan
+    return plan.replaced(parents=(_reading_together(plan.parents[0], plan.operator.group_size),))
 
 
 def _reading_together(plan: Stream, count: int) -> Stream:
@@ -29,26 +55,14 @@ def _reading_together(plan: Stream, count: int) -> Stream:
     return plan
 
 
-def hoist_shuffles(gather: Gather) -> Gather:
-    """Do the shuffles of all children at once, above them, where each child is a shuffle."""
-    tops = [child.steps[-1] if child.steps else None for child in gather.children]
-    if gather.pick_array is None or not tops or not all(isinstance(top, ShuffleStep) and top.length for top in tops):
-        return gather
-    lengths, seeds = (np.array([getattr(top, name) for top in tops]) for name in ("length", "seed"))
-    longest = int(lengths.max())
-    pick, pick_array = gather.pick, gather.pick_array
+PASSES: tuple[Callable[[Any], Any], ...] = (hoist_shuffles, batch_reads)
 
-    def pick_shuffled(index: int) -> tuple[int, int]:
-        child, below = pick(index)
-        return child, tops[child].function(below)  # type: ignore[union-attr]
 
-    def pick_shuffled_array(indices: IndexArray) -> tuple[IndexArray, IndexArray]:
-        children, below = pick_array(indices)
-        length = lengths[children]
-        below = exact(below, 1, longest)
-        epoch, place = below // length, below % length
-        shuffled = permuted_each(place, length, ((seeds[children] + epoch) % 2**32).astype(np.int64))
-        return children, shuffled + epoch * length
-
-    bare = [child.replaced(steps=child.steps[:-1]) for child in gather.children]
-    return gather.replaced(children=bare, pick=pick_shuffled, pick_array=pick_shuffled_array)
+def _everywhere(plan: Any, rule: Callable[[Any], Any], done: dict[int, Any]) -> Any:
+    """`rule` applied to a plan and to all that it reads from, from the sources up; what is shared stays shared."""
+    if id(plan) not in done:
+        inputs = plan.inputs
+        changed = tuple([_everywhere(each, rule, done) for each in inputs])
+        is_same = all(map(operator.is_, inputs, changed))
+        done[id(plan)] = rule(plan if is_same else plan.with_inputs(*changed))
+    return done[id(plan)]

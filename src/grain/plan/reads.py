@@ -9,6 +9,7 @@ import numpy as np
 
 from grain.elements.stacking import Allocate, stacked
 from grain.errors import add_place
+from grain.fields import Compared
 from grain.indices.arithmetic import IndexArray
 from grain.sources.random_access import ColumnarDataSource
 
@@ -16,7 +17,7 @@ Columns: TypeAlias = Callable[[int, int, Allocate | None], Any]
 """The records from one position to another, as one array."""
 
 
-class Indices:
+class Indices(Compared):
     """The index itself is the record."""
 
     name = "range"
@@ -30,9 +31,10 @@ class Indices:
         return lambda start, stop, _: indices[start:stop].copy()
 
 
-class Items:
+class Items(Compared):
     """`source[index]`."""
 
+    field_names = ("source",)
     columns: Callable[[IndexArray], Columns] | None = None
 
     def __init__(self, source: Any) -> None:
@@ -41,6 +43,9 @@ class Items:
     @property
     def name(self) -> str:
         return f"{type(self.source).__name__}.__getitem__"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.source).__name__})"
 
     def one(self, index: Any) -> Any:
         return self.source[index]

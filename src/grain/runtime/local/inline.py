@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,10 @@ from grain.elements.stacking import stacked
 from grain.errors import add_place
 from grain.graph.node import Context
 from grain.indices.arithmetic import IndexArray
-from grain.plan.kinds import Boundary, Gather, Group, IndexStep, Join, RandomAccess, Read
+from grain.plan.index_steps import IndexStep
+from grain.plan.kinds import Boundary, Gather, Group, Join, RandomAccess, Read
 from grain.plan.reads import Batches, Indices, Items
+from grain.runtime.local.element_loops import ElementSteps, one
 
 # After a first index by itself, which makes going to a place cheap, blocks grow, which makes going on cheap.
 _BLOCK_SIZES = (32, 256, 2048, 16384)
@@ -42,27 +43,7 @@ def at(plan: RandomAccess, index: Any) -> Any:
             raise
     else:
         element = _origin_at(plan, below)
-    for number, step in enumerate(plan.ascent):
-        if element is None:
-            return None
-        try:
-            result = step.function(element, indices.pop()) if step.indexed else step.function(element)
-        except Exception as error:
-            _add_place(error, plan, number, index)
-            raise
-        element = result if not step.keeps else element if result else None
-    return element
-
-
-def _add_place(error: Exception, plan: RandomAccess, failed: int, index: Any) -> None:
-    """Name the operator of element step `failed`, and the index of the element there, which is `index` at the top."""
-    operator = plan.ascent[failed].operator
-    for step in reversed(plan.steps):
-        if isinstance(step, IndexStep):
-            index = step.function(index)
-        elif step.operator is operator:
-            break
-    operator.add_place(error, index)
+    return one(plan, element, index, indices) if plan.calls else element
 
 
 def _origin_at(plan: RandomAccess, index: Any) -> Any:
@@ -83,7 +64,7 @@ def _joined(plan: Group, values: list[Any], index: Any) -> Any:
     try:
         return stacked(values, plan.place and plan.place()) if plan.join is None else plan.join(values)
     except Exception as error:
-        plan.operator.add_place(error, index)
+        plan.add_place(error, index)
         raise
 
 
@@ -107,14 +88,13 @@ class Block:
     """The elements at an array of indices, with the arithmetic done and nothing read yet."""
 
     def __init__(self, plan: RandomAccess, indices: IndexArray) -> None:
-        self._plan, self._indices = plan, indices
-        steps: list[tuple[Any, list[int] | None, bool]] = []
+        top, listed = indices, []
         for step in reversed(plan.steps):
             if isinstance(step, IndexStep):
-                indices = step.function(indices)
-            else:
-                steps.append((step.function, indices.tolist() if step.indexed else None, step.keeps))
-        self._steps = steps[::-1]
+                indices = step(indices)
+            elif step.indexed:
+                listed.append(indices.tolist())
+        self._steps = ElementSteps(plan, top, listed[::-1]) if plan.calls else None
         self._origin = _ORIGINS[type(plan)](plan, indices)
 
     @property
@@ -125,63 +105,7 @@ class Block:
     def elements(self, start: int = 0, reads: Reads | None = None) -> Iterator[Any]:
         """The elements from position `start` on; `reads`: which of them to ask for together."""
         origin: Iterator[Any] = self._origin.elements(start, reads)
-        if not self._steps:
-            return origin
-        if len(self._steps) == 1 and self._steps[0][2]:
-            return self._filtered(origin, start)
-        functions = [function for function, indices, keeps in self._steps if indices is None and not keeps]
-        if len(functions) == len(self._steps) == len(set(map(id, functions))):
-            return self._mapped(origin, start, functions)
-        return self._made(origin, start)
-
-    def _filtered(self, origin: Iterator[Any], position: int) -> Iterator[Any]:
-        """As `_made`, for a filter alone."""
-        keeps = self._steps[0][0]
-        for element in origin:
-            try:
-                if element is not None and not keeps(element):
-                    element = None
-            except Exception as error:
-                self._add_place(error, 0, position)
-                raise
-            yield element
-            position += 1
-
-    def _mapped(self, origin: Iterator[Any], position: int, functions: list[Any]) -> Iterator[Any]:
-        """As `_made`, for what is most common: functions of the element alone, all different."""
-        for element in origin:
-            try:
-                for function in functions:
-                    if element is None:
-                        break
-                    element = function(element)
-            except Exception as error:
-                self._add_place(error, [id(other) for other in functions].index(id(function)), position)
-                raise
-            yield element
-            position += 1
-
-    def _made(self, origin: Iterator[Any], position: int) -> Iterator[Any]:
-        steps = self._steps
-        for element in origin:
-            waiting = iter(steps)
-            try:
-                for function, indices, keeps in waiting:
-                    if element is None:
-                        break
-                    if keeps:
-                        if not function(element):
-                            element = None
-                    else:
-                        element = function(element) if indices is None else function(element, indices[position])
-            except Exception as error:
-                self._add_place(error, len(steps) - 1 - length_hint(waiting), position)
-                raise
-            yield element
-            position += 1
-
-    def _add_place(self, error: Exception, failed: int, position: int) -> None:
-        _add_place(error, self._plan, failed, int(self._indices[position]))
+        return origin if self._steps is None else self._steps.made(origin, start)
 
 
 class _ReadOrigin:
@@ -226,11 +150,11 @@ class _GatherOrigin:
     def __init__(self, plan: Gather, indices: IndexArray) -> None:
         self._plan = plan
         self._blocks: dict[int, Block] = {}
-        if plan.pick_array is None:
+        if plan.picks.pick_array is None:
             self._picks: IndexArray | None = None
             self._below = indices
             return
-        self._picks, self._below = plan.pick_array(indices)
+        self._picks, self._below = plan.picks.pick_array(indices)
         chosen, first, counts = _groups(self._picks)
         if indices.size >= _WORTH_A_BLOCK * len(chosen) or plan.reads_many:
             order = np.argsort(self._picks, kind="stable")
@@ -381,12 +305,4 @@ class InlineReader:
 
 def weight(plan: RandomAccess) -> int:
     """How many indices of the sources one index stands for."""
-    if type(plan) is Group:
-        return plan.size * weight(plan.child)
-    return max(map(weight, _children(plan)), default=1)
-
-
-def _children(plan: RandomAccess) -> Sequence[RandomAccess]:
-    if isinstance(plan, Read):
-        return ()
-    return (plan.child,) if isinstance(plan, Group) else plan.children
+    return max(map(weight, plan.inputs), default=1) * (plan.extent.size if type(plan) is Group else 1)

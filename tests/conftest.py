@@ -46,4 +46,4 @@ def _forced_threads(monkeypatch):
 @pytest.fixture
 def inline(monkeypatch):
     """Nothing is read ahead."""
-    monkeypatch.setattr("grain.streams.stream.reader_of", InlineReader)
+    monkeypatch.setattr("grain.streams.boundary.reader_of", InlineReader)

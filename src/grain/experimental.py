@@ -21,12 +21,12 @@ from grain.api.elastic import ElasticIterator
 from grain.api.iter_dataset import NodeIterDataset, T
 from grain.api.map_dataset import NodeMapDataset
 from grain.api.tuning import PerformanceConfig, pick_performance_config
-from grain.elements.packed_rows import PackingStatistics
 from grain.elements.padding import batch_and_pad
 from grain.graph.node import Context, WorkerContext
 from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
 from grain.indices.permutation import index_shuffle
 from grain.indices.rng import RngPool
+from grain.observe.packing_statistics import PackingStatistics
 from grain.ops.batching import rebatch_node
 from grain.ops.combining import zip_of
 from grain.ops.configuring import WithOptions, thread_prefetch
@@ -41,8 +41,9 @@ from grain.ops.windowing import iter_window_shuffle
 from grain.ops.worker_parts import prefetch_in_threads
 from grain.options import DatasetOptions, ExecutionTrackingMode
 from grain.public_names import found_in
+from grain.streams.custom_stream import CustomStream
 from grain.streams.prefetching import PrefetchStream
-from grain.streams.stream import CustomStream, OperatorStream
+from grain.streams.stream import OperatorStream
 from grain.transforms import FlatMap as FlatMapTransform
 from grain.transforms import MapWithIndex as MapWithIndexTransform
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from grain.elements.packed_rows import PackingStatistics
 from grain.files.state_files import Checkpointable
 from grain.graph.node import Context, Node, WorkerContext
+from grain.observe.packing_statistics import PackingStatistics
 from grain.ops.mixing import mixture_counts
 from grain.options import DatasetOptions
 from grain.streams.cursor import Cursor
@@ -66,7 +66,7 @@ class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
     @property
     def packing_statistics(self) -> PackingStatistics:
         """How full the rows are that the pipeline's packing operators have made."""
-        return self._ctx.packing
+        return PackingStatistics(self._ctx.counters)
 
     def _share_context(self, context: Context) -> None:
         """Take part in a larger pipeline: what is set there holds here too."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from _thread import allocate_lock
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -141,74 +139,3 @@ def as_document(value: Any, name: str, example: Any = None) -> Any:
             f"{example.shape[1:]}: documents may differ in the first axis only."
         )
     return document.astype(example.dtype, copy=False)
-
-
-Counts: TypeAlias = tuple[int, int, dict[str, int], dict[str, int]]
-"""Rows, sequences, and for each feature tokens and capacity."""
-
-
-class PackingStatistics:
-    """How full packed rows are: what all packing operators of one iterator have handed out since it was made.
-
-    It is no part of the saved state, and goes on counting after `set_state`. Rows that worker processes have packed
-    count when the element that they are in has arrived.
-
-    >>> import grain
-    >>> documents = grain.MapDataset.source([{"tokens": list(range(n))} for n in (3, 4, 2)])
-    >>> packed = documents.to_iter_dataset().pack_first_fit(length_struct={"tokens": 8}, num_packing_bins=2)
-    >>> iterator = iter(packed.batch(2))
-    >>> _ = next(iterator)
-    >>> iterator.packing_statistics
-    PackingStatistics(rows=2, sequences=3, tokens={'tokens': 9}, capacity={'tokens': 16}, efficiency={'tokens': 0.562})
-    >>> iterator.packing_statistics.efficiency["tokens"]
-    0.5625
-    """
-
-    def __init__(self) -> None:
-        self._clear()
-        self._lock = allocate_lock()  # operators of one pipeline may run in several threads
-
-    @property
-    def efficiency(self) -> dict[str, float]:
-        """For each feature, what part of the rows are tokens of documents."""
-        return {name: self.tokens[name] / capacity for name, capacity in self.capacity.items() if capacity}
-
-    def count(self, row: Row, format: RowFormat) -> None:
-        """Take note of a row that is handed out."""
-        with self._lock:
-            self.rows += 1
-            self.sequences += row.sequences
-            for place, name, length in format.counted:
-                self.tokens[name] += row.tokens[place]
-                self.capacity[name] += length
-
-    def _clear(self) -> None:
-        self.rows = self.sequences = 0
-        self.tokens: Counter[str] = Counter()
-        self.capacity: Counter[str] = Counter()
-
-    def moved(self) -> Counts | None:
-        """What has been counted, to be added in another process; here it begins anew. None where there is nothing."""
-        if not self.rows:
-            return None
-        with self._lock:
-            counts = self.rows, self.sequences, dict(self.tokens), dict(self.capacity)
-            self._clear()
-        return counts
-
-    def add(self, counts: Counts | None) -> None:
-        """Take note of what was moved here."""
-        if counts is not None:
-            rows, sequences, tokens, capacity = counts
-            with self._lock:
-                self.rows += rows
-                self.sequences += sequences
-                self.tokens.update(tokens)
-                self.capacity.update(capacity)
-
-    def __repr__(self) -> str:
-        efficiency = {name: round(part, 3) for name, part in self.efficiency.items()}
-        return (
-            f"PackingStatistics(rows={self.rows}, sequences={self.sequences}, tokens={dict(self.tokens)}, "
-            f"capacity={dict(self.capacity)}, efficiency={efficiency})"
-        )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from grain.elements.packed_rows import PackingStatistics
 from grain.errors import StateMismatchError
 from grain.fields import Fields, Frozen
 from grain.graph.naming import call_of
 from grain.graph.parts import Part
 from grain.indices.arithmetic import is_count
+from grain.observe.counters import Counters
 from grain.options import DatasetOptions, ReadOptions
 
 Self = TypeVar("Self", bound="Node")
@@ -157,10 +157,10 @@ class Context(Fields):
 
     dataset_options: DatasetOptions
     mp_context: WorkerContext
-    packing: PackingStatistics
+    counters: Counters
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"packing": PackingStatistics(), **kwargs})
+        super().__init__(*args, **{"counters": Counters(), **kwargs})
 
 
 class Stateless(Fields):

@@ -125,6 +125,7 @@ class CountedMix(Mixing[CountedMixState]):
         return CountedMixState(fields["index"], [_nothing() if count is ABSENT else count for count in counts])
 
     def run(self, state: CountedMixState, *parents: Parent) -> Iterator[Any]:
+        counts = parents[0].context.counters.of(self.name)
         while there := self._there(state):
             for chosen in _choices(proportions(tuple(self.weights[component] for component in there)), state.index):
                 component = there[chosen]
@@ -132,6 +133,7 @@ class CountedMix(Mixing[CountedMixState]):
                 if element is _END:
                     break
                 state.index += 1
+                counts["elements", str(self._key(component))] += 1
                 yield element
             if self.stop != "renormalize":
                 return

@@ -16,6 +16,7 @@ from grain.errors import add_place
 from grain.fields import Fields
 from grain.graph.node import IterNode, Parent
 from grain.indices.arithmetic import integer
+from grain.observe.packing_statistics import count_row
 
 _TYPE_AND_AXES = operator.attrgetter("dtype", "ndim")
 
@@ -69,6 +70,7 @@ class Packing(IterNode[PackingState]):
 
     def run(self, state: PackingState, *parents: Parent) -> Iterator[Any]:
         (parent,) = parents
+        counts = parent.context.counters.of(self.name)
         while state._ready is not None or self._pack(state, parent):
             batch, order = state._ready, state._order
             assert batch is not None
@@ -80,7 +82,7 @@ class Packing(IterNode[PackingState]):
                     state.next_row = position + 1
                 else:
                     state.parent, state.next_row, state._ready = batch.end, 0, None
-                parent.context.packing.count(row, self.format)
+                count_row(counts, row, self.format)
                 yield row.element
 
     def _pack(self, state: PackingState, parent: Parent) -> bool:

@@ -15,6 +15,7 @@ from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields
 from grain.graph.node import IterNode, Parent, copied
 from grain.indices.arithmetic import integer
+from grain.observe.packing_statistics import count_row
 from grain.ops.document_pieces import Buffer, Piece
 
 _END = object()
@@ -91,12 +92,12 @@ class ConcatThenSplit(IterNode[SplitState]):
         (parent,) = parents
         if state._ready is None:
             self._resume(state, parent)
-        ready = state._ready
+        ready, counts = state._ready, parent.context.counters.of(self.name)
         assert ready is not None
         while ready or self._fill(state, parent, ready):
             row = ready.popleft()
             state.elements_from_buffer_after_checkpoint += 1
-            parent.context.packing.count(row, self.format)
+            count_row(counts, row, self.format)
             yield row.element
 
     def _resume(self, state: SplitState, parent: Parent) -> None:

@@ -21,6 +21,7 @@ from types import GeneratorType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from grain.graph.node import copied
+from grain.observe.counters import Counts
 from grain.streams.stream import Stream, anchored, split_anchored
 
 T = TypeVar("T", covariant=True)
@@ -45,6 +46,8 @@ class Track:
         """Takes part in handing out elements, and so counts them."""
         self._anchor: tuple[Any, int]
         """A saved position (None: the start), and how many elements came before it."""
+        self._counts: Counts
+        """What had been counted there."""
         self._errors: tuple[int, int]
         """After how many elements errors came last, and how many."""
         self._is_settled: bool
@@ -75,7 +78,8 @@ class Track:
     def _renew(self, now: float) -> None:
         try:
             if not self.holds():
-                self._anchor = self.stream.mark(), self.count
+                counts, anchor = self.stream.context.counters.copy(), self.stream.mark()
+                self._anchor, self._counts = (anchor, self.count), counts
         except Exception:  # a user's iterator that cannot tell where it is: it can only go on
             self._anchor = _NOWHERE, self.count
         self._goal = max(ANCHOR_SECONDS, (perf_counter() - now) / _COST)
@@ -111,6 +115,11 @@ class Track:
             self._anchor = anchor, before + 1
             self._errors = failed_after + 1, errors if failed_after + 1 == count else 0
 
+    def is_open(self) -> bool:
+        """Whether elements can be asked for as before: the stream has been moved, but goes on in the same generator."""
+        source = self._source
+        return source is not None and source is self.stream._elements and source.gi_frame is not None
+
     def close(self) -> None:
         """Note that what was raised, if anything was, has been seen to."""
         self._source = None
@@ -124,7 +133,8 @@ class Track:
             elif anchor is not _NOWHERE:
                 self.stream.restore(anchor)
             if anchor is not _NOWHERE:
-                self.stream.pass_over(*self._since())
+                self.stream.context.counters.restore(self._counts)
+                self.stream.pass_over(*self._since(), is_counted=True)
             self._is_settled = False
             iter(self.stream)
             self.is_lost = False
@@ -136,7 +146,10 @@ class Track:
 
     def save(self, *, may_run: bool) -> Any:
         """The position, as JSON values; `may_run`: elements may be passed over to find out."""
-        if self._source is not None and not _is_alive(self._source):
+        source = self._source
+        if self._is_settled and not self.is_lost and (source is None or source.gi_frame is not None):
+            return self.stream.save()
+        if source is not None and source.gi_frame is None:
             self.is_lost = True  # an interrupt has kept us from seeing an error, or the end
         if may_run:
             self.return_if_lost()
@@ -150,6 +163,7 @@ class Track:
         anchor, elements, errors = split_anchored(saved)
         self._anchor, self._errors = (anchor, self.count - elements), (self.count, errors)
         self._is_settled, self.is_lost = anchor is saved, False
+        self._counts = self.stream.context.counters.copy()
 
 
 _NOWHERE: Any = object()
@@ -228,13 +242,17 @@ class Cursor(Generic[T]):
 
     def go_to(self, saved: Any) -> None:
         """Go to where `position` said."""
-        changes = self._stream.loaded(saved)
-        self._elements = self._opened()
-        self._track.is_lost = True  # until all of it is done
-        for change in changes:
-            change()
-        self._track.restored(copied(saved))
-        self._elements = self._resumed()
+        changes = self._stream.loaded(saved)  # where it does not fit, nothing has changed
+        try:
+            for change in changes:
+                change()
+            self._track.restored(copied(saved))
+        except BaseException:  # whatever has been done of it, it goes back
+            self._track.is_lost = True
+            self._elements = self._resumed()
+            raise
+        if not self._track.is_open():
+            self._elements = self._resumed()
 
 
 class _Empty(Cursor[Any]):

@@ -9,9 +9,11 @@ from grain.graph.node import Context, Node, WorkerContext
 from grain.ops.configuring import collected_options
 from grain.plan import kinds
 from grain.plan.lowering import stream
+from grain.streams.boundary import BoundaryStream
+from grain.streams.custom_stream import CustomStream
 from grain.streams.interleave import InterleaveStream
 from grain.streams.prefetching import PrefetchStream
-from grain.streams.stream import BoundaryStream, CustomStream, OperatorStream, Stream
+from grain.streams.stream import OperatorStream, Stream
 
 
 def open_stream(node: Node, context: Context | None = None) -> Stream:

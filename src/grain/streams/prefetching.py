@@ -11,16 +11,21 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from grain.fields import Fields
 from grain.graph.node import Context, IterNode, copied
+from grain.observe.counters import Counters, Counts
 from grain.streams.cursor import Cursor
 from grain.streams.stream import Change, Stream
 
 SECONDS_TO_STOP = 1.0
 """How long `close` waits for a function that does not return."""
 _MOMENT_SECONDS = 1e-3
+
+
+Item: TypeAlias = "tuple[Any, Any, int | None, Counts | None]"
+"""An element, the state of the stream below after it, its index, and what was counted for it."""
 
 
 class Position(Fields):
@@ -47,19 +52,19 @@ class Run:
 
     def __init__(self, parent: Stream, position: Any, size: int, name: str) -> None:
         self.process = os.getpid()
-        self.ready: deque[tuple[Any, Any, int | None]] = deque()
+        self.ready: deque[Item] = deque()
         self._parent, self._cursor, self._size = parent, Cursor[Any](parent, position), size
         self._is_stopped = self._is_full = self._is_awaited = self._is_urgent = False
         self._changed = threading.Condition(threading.RLock())
         self.thread = threading.Thread(target=self._read, name=f"grain-thread-prefetch-{name}", daemon=True)
 
     def _read(self) -> None:
-        parent, cursor = self._parent, self._cursor
+        parent, cursor, counters = self._parent, self._cursor, self._parent.context.counters
         failure, saved = Failure(None), None
         try:
             while True:
                 element = next(cursor)
-                if not self._hand_over((element, cursor.position(), parent.element_index)):
+                if not self._hand_over((element, cursor.position(), parent.element_index, counters.taken())):
                     return
         except StopIteration:
             pass
@@ -67,9 +72,9 @@ class Run:
             failure = Failure(error)
             with contextlib.suppress(Exception):  # the first error is the one to tell
                 saved = cursor.position()
-        self._hand_over((failure, saved, None))
+        self._hand_over((failure, saved, None, counters.taken()))
 
-    def _hand_over(self, item: tuple[Any, Any, int | None]) -> bool:
+    def _hand_over(self, item: Item) -> bool:
         """Add an item when there is room; False where nobody wants it."""
         self.ready.append(item)
         if self._is_awaited and (self._is_urgent or 2 * len(self.ready) >= self._size or type(item[0]) is Failure):
@@ -112,10 +117,16 @@ class Run:
 class ReadAhead:
     """What a stream and its generator share: the stream below, and the thread that reads it, if there is one now."""
 
-    def __init__(self, parent: Stream, size: int, name: str, reopen: Callable[[], Stream]) -> None:
+    def __init__(self, parent: Stream, context: Context, size: int, name: str, reopen: Callable[[], Stream]) -> None:
+        self.context = context
         self.parent, self._size, self._name, self._reopen = parent, size, name, reopen
         self.position = Position()
         self._run: Run | None = None
+
+    def join_context(self, context: Context) -> None:
+        """Run in `context`, with counters of its own: what the thread counts ahead belongs to elements to come."""
+        self.context = context
+        self.parent.adopt_context(context.replaced(counters=Counters()))
 
     def start(self) -> Run:
         """The run that goes on, or a new one."""
@@ -132,6 +143,7 @@ class ReadAhead:
         """The thread is not here then, and what it was doing can neither be waited for nor gone on with."""
         if self._run is not None and self._run.process != os.getpid():
             self._run, self.parent = None, self._reopen()
+            self.join_context(self.context)
             self.parent.restore(self.position.saved)
 
     def elements(self) -> Iterator[Any]:
@@ -144,8 +156,9 @@ class ReadAhead:
                     self._run = None
                     run = self.start()
                 continue
-            element, saved, element_index = run.ready.popleft()
+            element, saved, element_index, counts = run.ready.popleft()
             run.make_room()
+            self.context.counters.add(counts)
             if type(element) is Failure:
                 self._run = None
                 if saved is not None:
@@ -175,6 +188,7 @@ class ReadAhead:
     def go(self, position: Position) -> None:
         """What was read ahead is of no use: the stream below is taken to `position`."""
         self.pause()
+        self.parent.context.counters.taken()
         self._run, self.position = None, position
 
 
@@ -190,7 +204,8 @@ class PrefetchStream(Stream):
         parent: Stream | None = None,
     ) -> None:
         super().__init__(operator, context)
-        self._ahead = ReadAhead(parent or reopen(), size, operator.name, reopen)
+        self._ahead = ReadAhead(parent or reopen(), context, size, operator.name, reopen)
+        self._ahead.join_context(context)
 
     def _run(self) -> Iterator[Any]:
         return self._ahead.elements()
@@ -233,7 +248,7 @@ class PrefetchStream(Stream):
 
     def adopt_context(self, context: Context) -> None:
         self.context = context
-        self._ahead.parent.adopt_context(context)
+        self._ahead.join_context(context)
 
     def start_prefetch(self) -> None:
         self._ahead.start()

@@ -66,12 +66,12 @@ class RemoteStream(Stream):
             reply = self._next_reply()
             if reply.kind in (Say.END, Say.FAILED):
                 self._give_back()
-                self.context.packing.add(reply.counted)
+                self.context.counters.add(reply.counted)
                 self._has_ended, self._is_receiving = reply.kind == Say.END, False
                 raise StopIteration if self._has_ended else unpacked_error(reply.rest)
             element, error = self._outcome(reply)
             self._state, self._is_receiving = reply.state, False
-            self.context.packing.add(reply.counted)
+            self.context.counters.add(reply.counted)
             if error is not None:
                 raise error
             return element

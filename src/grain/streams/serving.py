@@ -129,7 +129,7 @@ class _Run:
         self._room, self._has_ended = job.window, False
         self._min_shm_size = stream.context.dataset_options.min_shm_size
         self._cursor = Cursor[Any](stream, None if job.state is None else pickle.loads(job.state))
-        self._packing = stream.context.packing
+        self._counters = stream.context.counters
 
     def until_stopped(self) -> None:
         """Send elements while there is room for them; listen in between."""
@@ -150,14 +150,14 @@ class _Run:
             element = next(self._cursor)
         except StopIteration:
             self._has_ended = True
-            self._delivery.end(self._packing.moved())
+            self._delivery.end(self._counters.taken())
             return
         except SystemExit:  # a function that ends its process
             raise
         except BaseException as error:  # an interrupt is raised again where it is waited for: the state is as before
-            self._delivery.error(self._cursor.position(), self._packing.moved(), error)
+            self._delivery.error(self._cursor.position(), self._counters.taken(), error)
             return
-        state, counted = self._cursor.position(), self._packing.moved()
+        state, counted = self._cursor.position(), self._counters.taken()
         try:
             self._delivery.element(state, counted, element, self._min_shm_size)
         except Exception as error:

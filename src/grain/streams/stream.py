@@ -20,10 +20,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from grain.errors import StateMismatchError
-from grain.graph.node import ABSENT, Context, IterNode, check_counts, copied, required, saved_fields
+from grain.graph.node import ABSENT, Context, IterNode, check_counts, saved_fields
 from grain.indices.arithmetic import integer
-from grain.plan import kinds
-from grain.runtime.reader import reader_of
 
 Change = Callable[[], None]
 """What is done to a stream once the whole of a state is known to fit."""
@@ -37,7 +35,7 @@ def anchored(anchor: Any, elements: int, errors: int) -> dict[str, Any]:
 
 def split_anchored(saved: Any) -> tuple[Any, int, int]:
     """A position as an anchor, and how many elements, and errors after the last of them, have come since."""
-    if isinstance(saved, dict) and saved.keys() == {*_ANCHORED}:
+    if isinstance(saved, dict) and _ANCHORED[0] in saved and saved.keys() == {*_ANCHORED}:
         anchor, elements, errors = (saved[key] for key in _ANCHORED)
         return anchor, integer("elements_since", elements), integer("errors_since", errors)
     return saved, 0, 0
@@ -50,6 +48,8 @@ class Stream(abc.ABC):
     _elements: Any = None
     _to_pass: tuple[int, int] | None = None
     """How many elements, and errors after the last of them, are to be passed over."""
+    _counts_passed: bool = False
+    """Whether what operators count on the way is to count."""
 
     def __init__(self, operator: IterNode[Any], context: Context) -> None:
         self.operator, self.context = operator, context
@@ -80,7 +80,10 @@ class Stream(abc.ABC):
     def _settle(self) -> None:
         """Pass over what is to be passed over."""
         if self._to_pass is not None:
+            counts = None if self._counts_passed else self.context.counters.copy()
             self._pass_over(*self._to_pass)
+            if counts is not None:
+                self.context.counters.restore(counts)
             self._to_pass = None
 
     def _pass_over(self, elements: int, errors: int, is_over: Callable[[], bool] = lambda: False) -> None:
@@ -147,9 +150,10 @@ class Stream(abc.ABC):
         self._elements = self._to_pass = None
         self._reset(keeps_caches)
 
-    def pass_over(self, elements: int, errors: int) -> None:
+    def pass_over(self, elements: int, errors: int, *, is_counted: bool = False) -> None:
         """Pass over so many elements, and errors after the last of them, when the next element is asked for."""
         self._elements, self._to_pass = None, (elements, errors) if elements or errors else None
+        self._counts_passed = is_counted
 
     def holds(self) -> bool:
         """Whether the state does not tell all since the last element: what an error has left half done."""
@@ -219,7 +223,7 @@ class OperatorStream(Stream):
         super()._settle()
 
     def _read_again(self) -> None:
-        operator, state = self.operator, self.state
+        operator, state, counts = self.operator, self.state, self.context.counters.copy()
         if operator.skipped_field is not None:
             self.parents[0].skip(getattr(state, operator.skipped_field))
         if operator.passed_field is None or not getattr(state, operator.passed_field):
@@ -231,6 +235,7 @@ class OperatorStream(Stream):
         self._pass_over(fields[operator.passed_field], 0, lambda: getattr(state, operator.parent_field or "") != place)
         for name, value in fields.items():
             setattr(state, name, value)
+        self.context.counters.restore(counts)
 
     def _saved(self) -> Any:
         return self.operator.save(self.state, self.parents)
@@ -276,123 +281,3 @@ class OperatorStream(Stream):
         self.operator.set_next_index(self.state, self.parents[0] if self.parents else None, index)  # type: ignore[arg-type]
         self._elements = self._to_pass = None
         self._is_restored = False
-
-
-class BoundaryStream(Stream):
-    """A stream of the elements of a random access plan."""
-
-    def __init__(self, boundary: kinds.Boundary, context: Context) -> None:
-        super().__init__(boundary.operator, context)
-        self._reader = reader_of(boundary, context)
-        self._length = boundary.length
-        self.state: Any = boundary.operator.fresh()
-
-    def _run(self) -> Iterator[Any]:
-        return self.operator.run(self.state, self._reader)
-
-    def save(self) -> Any:
-        return {"next_index": self.state.next_index}
-
-    _saved = save
-
-    def restore(self, saved: Any) -> None:
-        self._go(self._checked(saved))
-
-    def loaded(self, saved: Any) -> list[Change]:
-        index = self._checked(saved)
-        return [lambda: self._go(index)]
-
-    _loaded = loaded
-
-    def _checked(self, saved: Any) -> int:
-        if not isinstance(saved, dict) or "next_index" not in saved:
-            required(saved, ("next_index",), self.operator)
-        index = saved["next_index"]
-        if type(index) is not int:
-            index = integer("next_index", index)
-        if not 0 <= index <= self._length:
-            raise IndexError(
-                f"Checkpoint `next_index` {index} is out of range for dataset of length {self._length}. "
-                "Restore it with the pipeline that saved it."
-            )
-        return index
-
-    def _go(self, index: int) -> None:
-        self.state.next_index = index  # the generator sees that it was moved: making a new one would cost more
-        self._to_pass = None
-
-    def _reset(self, keeps_caches: bool) -> None:
-        self._go(0)
-
-    def get_next_index(self) -> int:
-        return int(self.state.next_index)
-
-    def set_next_index(self, index: int) -> None:
-        self.restore({"next_index": index})
-
-    @property
-    def element_index(self) -> int | None:
-        return int(self.state.next_index) - 1
-
-    def adopt_context(self, context: Context) -> None:
-        self.context = self._reader.context = context
-
-    def start_prefetch(self) -> None:
-        self._reader.start_prefetch(self.state.next_index)
-
-    def close(self) -> None:
-        super().close()
-        self._reader.close()
-
-
-class CustomStream(Stream):
-    """A user's iterator, which keeps its own state."""
-
-    def __init__(self, operator: IterNode[Any], iterator: Any, context: Context, reopen: Callable[[], Any]) -> None:
-        super().__init__(operator, context)
-        self.iterator, self._reopen = iterator, reopen
-        self._share_context()
-
-    def _share_context(self) -> None:
-        if hasattr(self.iterator, "_share_context"):
-            self.iterator._share_context(self.context)
-
-    def _run(self) -> Iterator[Any]:
-        return self.iterator  # type: ignore[no-any-return]
-
-    def _saved(self) -> Any:
-        """What the user's `get_state` says; a copy, because it may be a dict that goes on changing."""
-        return copied(self.iterator.get_state())
-
-    def _loaded(self, saved: Any) -> list[Change]:
-        return [lambda: self._set_state(saved)]  # users' iterators load their states themselves, last of all
-
-    def _set_state(self, saved: Any) -> None:
-        self.iterator.set_state(copied(saved))
-        self._elements = self._to_pass = None
-
-    def _reset(self, keeps_caches: bool) -> None:
-        before, self.iterator = self.iterator, self._reopen()
-        if self.iterator is not before:
-            self._share_context()
-            if hasattr(before, "close"):
-                before.close()
-
-    def get_next_index(self) -> int:
-        return self.iterator._get_next_index()  # type: ignore[no-any-return]
-
-    def set_next_index(self, index: int) -> None:
-        self.iterator._set_next_index(index)
-
-    def adopt_context(self, context: Context) -> None:
-        self.context = context
-        if hasattr(self.iterator, "_adopt_context"):
-            self.iterator._adopt_context(context)
-
-    def start_prefetch(self) -> None:
-        if hasattr(self.iterator, "start_prefetch"):
-            self.iterator.start_prefetch()
-
-    def close(self) -> None:
-        if hasattr(self.iterator, "close"):
-            self.iterator.close()

@@ -134,7 +134,7 @@ def test_closing_closes_what_was_opened_ahead(monkeypatch):
     monkeypatch.setattr(module, "SECONDS_TO_STOP", 0.05)
     datasets = Datasets(waits=[1])
     closed = []
-    monkeypatch.setattr("grain.streams.stream.BoundaryStream.close", lambda self: closed.append(self))
+    monkeypatch.setattr("grain.streams.boundary.BoundaryStream.close", lambda self: closed.append(self))
     iterator = iter(interleave(datasets, 1, make_iter_buffer_size=1))
     assert next(iterator) == 0
     assert datasets.open.waiting.wait(LONG)

@@ -1,0 +1,80 @@
+"""The stream of a random access plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from grain.graph.node import Context, required
+from grain.indices.arithmetic import integer
+from grain.plan.kinds import Boundary
+from grain.runtime.reader import reader_of
+from grain.streams.stream import Change, Stream
+
+
+class BoundaryStream(Stream):
+    """A stream of the elements of a random access plan."""
+
+    def __init__(self, boundary: Boundary, context: Context) -> None:
+        super().__init__(boundary.operator, context)
+        self._reader = reader_of(boundary, context)
+        self._length = boundary.length
+        self.state: Any = boundary.operator.fresh()
+
+    def _run(self) -> Iterator[Any]:
+        return self.operator.run(self.state, self._reader)
+
+    def save(self) -> Any:
+        return {"next_index": self.state.next_index}
+
+    _saved = save
+
+    def restore(self, saved: Any) -> None:
+        self._go(self._checked(saved))
+
+    def loaded(self, saved: Any) -> list[Change]:
+        index = self._checked(saved)
+        return [lambda: self._go(index)]
+
+    _loaded = loaded
+
+    def _checked(self, saved: Any) -> int:
+        if not isinstance(saved, dict) or "next_index" not in saved:
+            required(saved, ("next_index",), self.operator)
+        index = saved["next_index"]
+        if type(index) is not int:
+            index = integer("next_index", index)
+        if not 0 <= index <= self._length:
+            raise IndexError(
+                f"Checkpoint `next_index` {index} is out of range for dataset of length {self._length}. "
+                "Restore it with the pipeline that saved it."
+            )
+        return index
+
+    def _go(self, index: int) -> None:
+        self.state.next_index, self._to_pass, elements = index, None, self._elements
+        if elements is not None and elements.gi_suspended:
+            elements.send(index)  # making a new one would cost more
+
+    def _reset(self, keeps_caches: bool) -> None:
+        self._go(0)
+
+    def get_next_index(self) -> int:
+        return int(self.state.next_index)
+
+    def set_next_index(self, index: int) -> None:
+        self.restore({"next_index": index})
+
+    @property
+    def element_index(self) -> int | None:
+        return int(self.state.next_index) - 1
+
+    def adopt_context(self, context: Context) -> None:
+        self.context = self._reader.context = context
+
+    def start_prefetch(self) -> None:
+        self._reader.start_prefetch(self.state.next_index)
+
+    def close(self) -> None:
+        super().close()
+        self._reader.close()

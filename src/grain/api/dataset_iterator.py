@@ -164,13 +164,6 @@ class StreamIterator(Cursor[T], DatasetIterator[T]):
         self._assert_not_closed()
         yield from ()
 
-    def get_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._track.save(may_run=not self._closed)
-        return state
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self.go_to(state)
-
     def start_prefetch(self) -> None:
         self._assert_not_closed()
         self._stream.start_prefetch()

@@ -309,7 +309,7 @@ def copied(value: Any) -> Any:
     if type(value) is int:
         return value
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
+        return {key: item if type(item) is int else copied(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [copied(item) for item in value]
     return value

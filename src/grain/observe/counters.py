@@ -27,16 +27,16 @@ class Counters:
     """
 
     def __init__(self) -> None:
-        self._stages: dict[str, Counter[Key]] = {}
+        self.stages: dict[str, Counter[Key]] = {}
 
     def of(self, stage: str) -> Counter[Key]:
         """The counter of a stage, which it may keep."""
-        return self._stages.setdefault(stage, Counter())
+        return self.stages.setdefault(stage, Counter())
 
     def total(self, name: str) -> dict[str, float]:
         """What all stages have counted under a name."""
         found: Counter[str] = Counter()
-        for counter in list(self._stages.values()):
+        for counter in list(self.stages.values()):
             for (key, of_what), count in list(counter.items()):
                 if key == name:
                     found[of_what] += count
@@ -44,18 +44,18 @@ class Counters:
 
     def copy(self) -> Counts:
         """All counts, as plain values."""
-        return {stage: dict(counter) for stage, counter in self._stages.items() if counter} if self._stages else {}
+        return {stage: dict(counter) for stage, counter in self.stages.items() if counter}
 
     def restore(self, counts: Counts) -> None:
         """Go back to what `copy` gave."""
-        for stage, counter in self._stages.items():
+        for stage, counter in self.stages.items():
             counter.clear()
             counter.update(counts.get(stage, {}))
 
     def taken(self) -> Counts | None:
         """What has been counted, to be added elsewhere; here it begins again. None where there is nothing."""
         counts = self.copy()
-        for counter in self._stages.values():
+        for counter in self.stages.values():
             counter.clear()
         return counts or None
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator
-from itertools import islice
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -110,17 +109,16 @@ class ToIter(IterNode[Reading]):
         """The elements from the state on. Between two of them, an index can be sent: it goes on from there."""
         (reader,) = parents
         index, allow_nones, is_reading = state.next_index, self.allow_nones, True
-        window_end, dropped, is_last = index + WINDOW - state._seen, state._dropped, False
+        window_end, dropped = index + WINDOW - state._seen, state._dropped
         try:
-            elements = _iterator(reader.first(index))
+            elements = reader.first(index)
             while elements is not None:
-                # All of the window but its last element, which is looked at before it is handed out, and then that one.
-                target = window_end - (not is_last)
-                for element in islice(elements, target - index):
+                for element in elements:
                     state.next_index = index = index + 1
-                    if is_last:
-                        is_missing, is_reading = element is None and not allow_nones, False
+                    if index == window_end:
+                        is_missing = element is None and not allow_nones
                         in_window, window_end, dropped = dropped + is_missing, index + WINDOW, -is_missing
+                        is_reading = False
                         check_dropped(in_window, self, reader.context)
                         is_reading = True
                     if element is None and not allow_nones:
@@ -131,13 +129,10 @@ class ToIter(IterNode[Reading]):
                         while moved is not None:
                             window_end, index = window_end + moved - index, moved
                             moved = yield
-                        is_last, elements = False, _iterator(reader.first(index))
+                        elements = reader.first(index)
                         break
                 else:
-                    if index == target:
-                        is_last = not is_last
-                    else:
-                        elements = _iterator(reader.rest(index))
+                    elements = reader.rest(index)
         except Exception:
             if is_reading:
                 state.next_index = reader.after_failure(index)
@@ -173,10 +168,6 @@ class ToIter(IterNode[Reading]):
 def to_iter(parent: MapNode, read_options: ReadOptions | None = None, allow_nones: bool = False) -> ToIter:
     """A stream of `parent`."""
     return ToIter(parent, read_options or parent.default_read_options, allow_nones)
-
-
-def _iterator(elements: Iterable[Any] | None) -> Iterator[Any] | None:
-    return None if elements is None else iter(elements)
 
 
 _last_warning = -float("inf")

@@ -33,6 +33,11 @@ class IndexStep(Value):
         """The same, in the form that is fastest to call."""
         return self.__call__
 
+    @property
+    def int_function(self) -> Callable[[int], int]:
+        """The same for Python's own ints."""
+        return self.function
+
 
 class Modulo(IndexStep):
     """The index within its epoch."""
@@ -41,6 +46,10 @@ class Modulo(IndexStep):
 
     def __call__(self, index: Index) -> Index:
         return index % self.length
+
+    @property
+    def int_function(self) -> Callable[[int], int]:
+        return self.length.__rmod__
 
 
 class ModuloLength(IndexStep):

@@ -77,10 +77,9 @@ class Read(_RandomAccess):
     @functools.cached_property
     def record_at(self) -> Callable[[int], Any] | None:
         """index -> element, where one index function and the source do it all."""
-        if len(self.steps) != 1 or self.calls:
+        if len(self.steps) != 1 or not isinstance(self.steps[0], IndexStep):
             return None
-        (function,) = self.descent
-        assert function is not None
+        function = self.steps[0].int_function
         if isinstance(self.records, Indices):
             return function
         source = self.records.source

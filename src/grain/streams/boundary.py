@@ -15,6 +15,8 @@ from grain.streams.stream import Change, Stream
 class BoundaryStream(Stream):
     """A stream of the elements of a random access plan."""
 
+    is_atomic = True
+
     def __init__(self, boundary: Boundary, context: Context) -> None:
         super().__init__(boundary.operator, context)
         self._reader = reader_of(boundary, context)
@@ -52,9 +54,11 @@ class BoundaryStream(Stream):
         return index
 
     def _go(self, index: int) -> None:
-        self.state.next_index, self._to_pass, elements = index, None, self._elements
-        if elements is not None and elements.gi_suspended:
-            elements.send(index)  # making a new one would cost more
+        state, elements, self._to_pass = self.state, self._elements, None
+        if index != state.next_index:
+            state.next_index = index
+            if elements is not None and elements.gi_suspended:
+                elements.send(index)  # making a new one would cost more
 
     def _reset(self, keeps_caches: bool) -> None:
         self._go(0)

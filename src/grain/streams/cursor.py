@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from grain.graph.node import copied
 from grain.observe.counters import Counts
-from grain.streams.stream import Stream, anchored, split_anchored
+from grain.streams.stream import ANCHOR, Stream, anchored, split_anchored
 
 T = TypeVar("T", covariant=True)
 Generated: TypeAlias = "GeneratorType[Any, None, None]"
@@ -42,19 +42,17 @@ class Track:
         self.stream = stream
         self.is_lost = False
         """Whether the stream is somewhere else: an interrupt has left it there."""
+        self._source: Generated | None = None
         self.ticks = repeat(True, _EVER)
         """Takes part in handing out elements, and so counts them."""
-        self._anchor: tuple[Any, int]
-        """A saved position (None: the start), and how many elements came before it."""
-        self._counts: Counts
-        """What had been counted there."""
+        self._anchor: tuple[Any, int, Counts]
+        """A saved position (None: the start), how many elements came before it, and what had been counted there."""
         self._errors: tuple[int, int]
         """After how many elements errors came last, and how many."""
         self._is_settled: bool
         """Whether no error has left anything half done."""
         self.restored(position)
         self._goal = ANCHOR_SECONDS
-        self._source: Generated | None = None
 
     def pieces(self) -> Any:
         """The stream in pieces, from where the cursor is; between them there is time to look after the anchor."""
@@ -78,10 +76,9 @@ class Track:
     def _renew(self, now: float) -> None:
         try:
             if not self.holds():
-                counts, anchor = self.stream.context.counters.copy(), self.stream.mark()
-                self._anchor, self._counts = (anchor, self.count), counts
+                self._anchor = self.stream.mark(), self.count, self.stream.context.counters.copy()
         except Exception:  # a user's iterator that cannot tell where it is: it can only go on
-            self._anchor = _NOWHERE, self.count
+            self._anchor = _NOWHERE, self.count, {}
         self._goal = max(ANCHOR_SECONDS, (perf_counter() - now) / _COST)
 
     @property
@@ -110,15 +107,10 @@ class Track:
         """Note that something else was raised; `was_called`: after the stream was asked for an element, or while."""
         self.is_lost = True
         if was_called and _is_alive(self._source):  # an element has left, and went nowhere
-            anchor, before = self._anchor
+            anchor, before, counts = self._anchor
             (failed_after, errors), count = self._errors, self.count
-            self._anchor = anchor, before + 1
+            self._anchor = anchor, before + 1, counts
             self._errors = failed_after + 1, errors if failed_after + 1 == count else 0
-
-    def is_open(self) -> bool:
-        """Whether elements can be asked for as before: the stream has been moved, but goes on in the same generator."""
-        source = self._source
-        return source is not None and source is self.stream._elements and source.gi_frame is not None
 
     def close(self) -> None:
         """Note that what was raised, if anything was, has been seen to."""
@@ -133,7 +125,7 @@ class Track:
             elif anchor is not _NOWHERE:
                 self.stream.restore(anchor)
             if anchor is not _NOWHERE:
-                self.stream.context.counters.restore(self._counts)
+                self.stream.context.counters.restore(self._anchor[2])
                 self.stream.pass_over(*self._since(), is_counted=True)
             self._is_settled = False
             iter(self.stream)
@@ -144,12 +136,14 @@ class Track:
         count, (before, errors) = self.count, self._errors
         return count - self._anchor[1], errors if before == count else 0
 
+    def is_here(self) -> bool:
+        """Whether the stream is where the cursor is, and has nothing that its state does not tell."""
+        source = self._source
+        return self._is_settled and not self.is_lost and (source is None or source.gi_frame is not None)
+
     def save(self, *, may_run: bool) -> Any:
         """The position, as JSON values; `may_run`: elements may be passed over to find out."""
-        source = self._source
-        if self._is_settled and not self.is_lost and (source is None or source.gi_frame is not None):
-            return self.stream.save()
-        if source is not None and source.gi_frame is None:
+        if self._source is not None and not _is_alive(self._source):
             self.is_lost = True  # an interrupt has kept us from seeing an error, or the end
         if may_run:
             self.return_if_lost()
@@ -158,12 +152,16 @@ class Track:
             return copied(anchor) if since == (0, 0) and anchor is not None else anchored(copied(anchor), *since)
         return self.stream.save()
 
-    def restored(self, saved: Any) -> None:
-        """Note that the stream is at `saved` (None: the start)."""
-        anchor, elements, errors = split_anchored(saved)
-        self._anchor, self._errors = (anchor, self.count - elements), (self.count, errors)
-        self._is_settled, self.is_lost = anchor is saved, False
-        self._counts = self.stream.context.counters.copy()
+    def restored(self, saved: Any) -> bool:
+        """Note that the stream is at `saved` (None: the start); whether it goes on in the same generator."""
+        count, anchor, elements, errors = _EVER - length_hint(self.ticks), saved, 0, 0
+        if saved is not None and ANCHOR in saved:
+            anchor, elements, errors = split_anchored(saved)
+        stream, source = self.stream, self._source
+        counters = stream.context.counters
+        self._anchor = anchor, count - elements, counters.copy() if counters.stages else {}
+        self._errors, self._is_settled, self.is_lost = (count, errors), anchor is saved, False
+        return source is not None and source is stream._elements and source.gi_frame is not None
 
 
 _NOWHERE: Any = object()
@@ -191,6 +189,8 @@ def _is_alive(generator: Generated | None) -> bool:
 
 class Cursor(Generic[T]):
     """Goes through a stream that is at `position` (None: the start)."""
+
+    _closed = False
 
     def __init__(self, stream: Stream, position: Any = None) -> None:
         self._stream, self._track = stream, Track(stream, position)
@@ -236,23 +236,30 @@ class Cursor(Generic[T]):
         self._track.close()
         self._pieces, self._elements = None, iter(())
 
-    def position(self) -> Any:
+    def get_state(self) -> dict[str, Any]:
         """Where it is, as JSON values."""
-        return self._track.save(may_run=True)
+        track = self._track
+        state: dict[str, Any] = self._stream.save() if track.is_here() else track.save(may_run=not self._closed)
+        return state
 
-    def go_to(self, saved: Any) -> None:
-        """Go to where `position` said."""
-        changes = self._stream.loaded(saved)  # where it does not fit, nothing has changed
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go to where `get_state` said."""
+        stream, track = self._stream, self._track
+        if stream.is_atomic:
+            stream.restore(state)
+            if not track.restored(stream.save()):
+                self._elements = self._resumed()
+            return
+        changes = stream.loaded(state)  # where it does not fit, nothing has changed
         try:
             for change in changes:
                 change()
-            self._track.restored(copied(saved))
+            track.restored(copied(state))
         except BaseException:  # whatever has been done of it, it goes back
-            self._track.is_lost = True
+            track.is_lost = True
             self._elements = self._resumed()
             raise
-        if not self._track.is_open():
-            self._elements = self._resumed()
+        self._elements = self._resumed()
 
 
 class _Empty(Cursor[Any]):

@@ -64,14 +64,14 @@ class Run:
         try:
             while True:
                 element = next(cursor)
-                if not self._hand_over((element, cursor.position(), parent.element_index, counters.taken())):
+                if not self._hand_over((element, cursor.get_state(), parent.element_index, counters.taken())):
                     return
         except StopIteration:
             pass
         except BaseException as error:
             failure = Failure(error)
             with contextlib.suppress(Exception):  # the first error is the one to tell
-                saved = cursor.position()
+                saved = cursor.get_state()
         self._hand_over((failure, saved, None, counters.taken()))
 
     def _hand_over(self, item: Item) -> bool:

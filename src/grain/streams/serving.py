@@ -155,9 +155,9 @@ class _Run:
         except SystemExit:  # a function that ends its process
             raise
         except BaseException as error:  # an interrupt is raised again where it is waited for: the state is as before
-            self._delivery.error(self._cursor.position(), self._counters.taken(), error)
+            self._delivery.error(self._cursor.get_state(), self._counters.taken(), error)
             return
-        state, counted = self._cursor.position(), self._counters.taken()
+        state, counted = self._cursor.get_state(), self._counters.taken()
         try:
             self._delivery.element(state, counted, element, self._min_shm_size)
         except Exception as error:

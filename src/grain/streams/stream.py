@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from grain.errors import StateMismatchError
 from grain.graph.node import ABSENT, Context, IterNode, check_counts, saved_fields
@@ -25,7 +25,8 @@ from grain.indices.arithmetic import integer
 
 Change = Callable[[], None]
 """What is done to a stream once the whole of a state is known to fit."""
-_ANCHORED = ("anchor", "elements_since", "errors_since")
+ANCHOR = "anchor"
+_ANCHORED = (ANCHOR, "elements_since", "errors_since")
 
 
 def anchored(anchor: Any, elements: int, errors: int) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def anchored(anchor: Any, elements: int, errors: int) -> dict[str, Any]:
 
 def split_anchored(saved: Any) -> tuple[Any, int, int]:
     """A position as an anchor, and how many elements, and errors after the last of them, have come since."""
-    if isinstance(saved, dict) and _ANCHORED[0] in saved and saved.keys() == {*_ANCHORED}:
+    if isinstance(saved, dict) and ANCHOR in saved and saved.keys() == {*_ANCHORED}:
         anchor, elements, errors = (saved[key] for key in _ANCHORED)
         return anchor, integer("elements_since", elements), integer("errors_since", errors)
     return saved, 0, 0
@@ -45,6 +46,8 @@ class Stream(abc.ABC):
     """One operator at work."""
 
     parents: tuple[Stream, ...] = ()
+    is_atomic: ClassVar[bool] = False
+    """Whether `restore` does all that it does at once, so that no interrupt can come in between."""
     _elements: Any = None
     _to_pass: tuple[int, int] | None = None
     """How many elements, and errors after the last of them, are to be passed over."""

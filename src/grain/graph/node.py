@@ -136,6 +136,9 @@ class Parent(Protocol):
     def skip(self, count: int) -> None:
         """Pass over `count` elements, or errors in their places."""
 
+    def holds(self) -> bool:
+        """Whether an error has left something half done that `save` does not tell: it is no place to go back to."""
+
     @property
     def element_index(self) -> int | None:
         """The index of the element read last, where one is known."""

@@ -197,16 +197,16 @@ class Rebatch(IterNode[RebatchState]):
 
     def run(self, state: RebatchState, *parents: Parent) -> Iterator[Any]:
         (parent,) = parents
-        batches = iter(parent)
         while True:
             pieces = state._pieces = state._pieces or []
             missing = self.batch_size - sum(map(_rows, pieces))
             while missing:
                 if state._batch is None:  # it is the one that is being cut
-                    state._batch = self._next_batch(state, parent, batches)
+                    state._batch = self._next_batch(state, parent)
                 elif state.batch_idx >= _rows(state._batch):
-                    state.parent = parent.save()
-                    state._batch = self._next_batch(state, parent, batches)
+                    if not parent.holds():
+                        state.parent = parent.save()
+                    state._batch = self._next_batch(state, parent)
                     state.batch_idx = 0 if state._batch is not None else state.batch_idx
                 if state._batch is None:
                     break
@@ -220,19 +220,29 @@ class Rebatch(IterNode[RebatchState]):
                 return
             yield pieces[0] if len(pieces) == 1 else map_structure(lambda *parts: np.concatenate(parts), *pieces)
 
-    @staticmethod
-    def _next_batch(state: RebatchState, parent: Parent, batches: Iterator[Any]) -> Any:
+    def _next_batch(self, state: RebatchState, parent: Parent) -> Any:
         """The parent's next batch, None at the end. If there is an error, that batch is passed over."""
         try:
-            batch = next(batches, _END)
+            batch = self._read(state, parent)
             if batch is _END:
                 return None
             if not _rows(batch):
                 raise ValueError(f"Rebatching with starting batch size of 0 is not supported. Got {spec_like(batch)}.")
         except Exception:
-            state.parent, state._batch, state.batch_idx = parent.save(), None, 0
+            if not parent.holds():
+                state.parent, state._batch, state.batch_idx = parent.save(), None, 0
             raise
         return batch
+
+    @staticmethod
+    def _read(state: RebatchState, parent: Parent) -> Any:
+        while True:
+            try:
+                return next(iter(parent), _END)
+            except Exception:
+                # Of a batch that is read again rows were handed out: what failed on the way has been raised before.
+                if state._batch is not None or not state.batch_idx or not parent.holds():
+                    raise
 
     def element_spec(self, parent: Any) -> Any:
         return map_structure(lambda leaf: ShapeDtypeStruct((self.batch_size, *leaf.shape[1:]), leaf.dtype), parent)

@@ -30,15 +30,18 @@ class Waiting:
         """How many elements have been read."""
         self.oldest = math.inf
         """The number of the oldest one that waits."""
-        self.start = 0
-        """The number of the element before which the parent was at `places[0]`."""
-        self.places: list[Any] = []
-        """Where the parent was before the elements `start`, `start + _STRIDE` and so on."""
+        self.places: list[tuple[int, Any]] = []
+        """Where the parent was before elements with these numbers, of which there is one in about `_STRIDE`."""
+
+    @property
+    def start(self) -> int:
+        """The number of the element from which on all that wait can be read again."""
+        return self.places[0][0] if self.places else 0
 
     def mark(self, parent: Parent) -> None:
         """Remember where the parent is, if it is time."""
-        if self.count == self.start + _STRIDE * len(self.places):
-            self.places.append(parent.save())
+        if (not self.places or self.count >= self.places[-1][0] + _STRIDE) and not parent.holds():
+            self.places.append((self.count, parent.save()))
             self._forget_places()
 
     def put(self, bucket: int, number: int, element: Any) -> None:
@@ -61,9 +64,9 @@ class Waiting:
 
     def _forget_places(self) -> None:
         """Leave out those from which nothing is to be read again."""
-        passed = min(int(min(self.oldest, self.count) - self.start) // _STRIDE, len(self.places) - 1)
-        self.start += passed * _STRIDE
-        del self.places[:passed]
+        first = min(self.oldest, self.count)
+        while len(self.places) > 1 and self.places[1][0] <= first:
+            del self.places[0]
 
     def offsets(self) -> list[int]:
         """The places of all that wait, counted from `start`."""
@@ -111,7 +114,7 @@ class Bucket(IterNode[BucketState]):
         if waiting is None or waiting.count < state.read or not waiting.places:
             return super().save(state, parents)
         offsets = " ".join(map(str, waiting.offsets()))
-        return {"parent": copied(waiting.places[0]), "read": waiting.count - waiting.start, "waiting": offsets}
+        return {"parent": copied(waiting.places[0][1]), "read": waiting.count - waiting.start, "waiting": offsets}
 
     def load(self, state: BucketState, fields: dict[str, Any]) -> BucketState:
         waiting = fields["waiting"]

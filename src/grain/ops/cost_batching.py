@@ -112,7 +112,8 @@ class CostBatch(IterNode[CostBatchState]):
             if first is not None:
                 self._check_cost(first[1], parent)
         except Exception:
-            state.parent, state.passed = parent.save(), 0
+            if not parent.holds():
+                state.parent, state.passed = parent.save(), 0
             raise
         return None if first is None else Filling(parent.save(), [first[0]], first[1], first[1])
 

@@ -136,14 +136,17 @@ class IterFlatMap(Transforming, IterNode[FlatMapState]):
             while state.next_index_in_buffer < len(items):
                 state.next_index_in_buffer += 1
                 yield items[state.next_index_in_buffer - 1]
-            state.parent = parent.save()
+            if not parent.holds():
+                state.parent = parent.save()
             try:
                 element = next(elements, _END)
                 if element is _END:
                     return
                 items = self._expanded(element, parent)
-            except Exception:  # that element is passed over
-                state.parent, state.next_index_in_buffer, state._items = parent.save(), 0, ()
+            except Exception:
+                state.next_index_in_buffer, state._items = 0, ()
+                if not parent.holds():  # that element is passed over
+                    state.parent = parent.save()
                 raise
             state.next_index_in_buffer, state._items = 0, items
 

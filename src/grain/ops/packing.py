@@ -165,7 +165,8 @@ class Batch:
             if not waiting:
                 # Documents for which there are empty rows have room; nobody will ask where the parent was before them.
                 unopened = self._node.num_packing_bins - len(self.rows)
-                self.end = None if unopened else parent.save()
+                if not parent.holds():
+                    self.end = None if unopened else parent.save()
                 waiting.extend(islice(iter(parent), unopened or 1))
             if not waiting:
                 self.end = parent.save()

@@ -42,6 +42,8 @@ class SplitState(Fields):
     _buffer: Buffer | None = None
     """The row that is being filled."""
     _remainder: Piece | None = None
+    _origin: Any = None
+    """Where the parent was before the next document."""
     _has_ended: bool = False
     _has_warned: bool = False
 
@@ -143,7 +145,7 @@ class ConcatThenSplit(IterNode[SplitState]):
             state._remainder = buffer.add(state._remainder)
             if state._remainder is not None:
                 return
-        origin = parent.save()
+        origin = self._origin(state, parent)
         for element in parent:
             try:
                 documents, whole = self._documents(element)
@@ -157,7 +159,7 @@ class ConcatThenSplit(IterNode[SplitState]):
             if state._remainder is not None:
                 self._warn_of_meta_feature(state, buffer.limited_by)
                 return
-            origin = parent.save()
+            origin = state._origin = parent.save()
         state._has_ended = True
 
     def _read_single(self, state: SplitState, buffer: Buffer, parent: Parent) -> None:
@@ -168,7 +170,7 @@ class ConcatThenSplit(IterNode[SplitState]):
             if state._remainder is not None:
                 return
         column, rooms = buffer.columns[0], buffer.rooms
-        origin = parent.save()
+        origin = self._origin(state, parent)
         for element in parent:
             document = element.get(name) if type(element) is dict and len(element) == 1 else None
             if type(document) is not np.ndarray or document.ndim != 1 or buffer.has_axes:
@@ -179,8 +181,15 @@ class ConcatThenSplit(IterNode[SplitState]):
                 return
             column.append(document)
             rooms[0] -= length
-            origin = parent.save()
+            origin = state._origin = parent.save()
         state._has_ended = True
+
+    @staticmethod
+    def _origin(state: SplitState, parent: Parent) -> Any:
+        """Where the parent was before the next document."""
+        if not parent.holds():
+            state._origin = parent.save()
+        return state._origin
 
     def _checked(self, element: Any, parent: Parent, buffer: Buffer) -> Any:
         """The array of a document with one feature."""

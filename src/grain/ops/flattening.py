@@ -115,6 +115,7 @@ class FlatMapState(Fields):
     """Where the parent was before the element whose items are being handed out."""
     next_index_in_buffer: int = 0
     _items: Sequence[Any] = ()
+    _has_ended: bool = False
 
 
 class IterFlatMap(Transforming, IterNode[FlatMapState]):
@@ -136,11 +137,12 @@ class IterFlatMap(Transforming, IterNode[FlatMapState]):
             while state.next_index_in_buffer < len(items):
                 state.next_index_in_buffer += 1
                 yield items[state.next_index_in_buffer - 1]
-            if not parent.holds():
+            if not (parent.holds() or state._has_ended):
                 state.parent = parent.save()
             try:
                 element = next(elements, _END)
                 if element is _END:
+                    state._has_ended = True
                     return
                 items = self._expanded(element, parent)
             except Exception:

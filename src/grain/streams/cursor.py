@@ -58,12 +58,18 @@ class Track:
         """The stream in pieces, from where the cursor is; between them there is time to look after the anchor."""
         self.return_if_lost()
         self._source = source = _generator(self.stream)
-        size, renewed = 1, perf_counter()
+        before, size, renewed = self.count, 1, perf_counter()
         while True:
             began = perf_counter()
             yield islice(source, size)
-            if source.gi_frame is None:  # it has ended
-                return
+            if source.gi_frame is None:
+                if self.count == before or self._is_at_end():
+                    return
+                self.is_lost = True  # so many interrupts came at once that one of them was not seen to
+                self.return_if_lost()
+                self._source = source = _generator(self.stream)
+                before = self.count
+                continue
             now = perf_counter()
             if 4 * (now - began) < self._goal:
                 size = min(4 * size, _LARGEST_PIECE)
@@ -72,6 +78,13 @@ class Track:
             if now - renewed >= self._goal:
                 self._renew(now)
                 renewed = now
+
+    def _is_at_end(self) -> bool:
+        """Whether the stream, asked once more, has no element."""
+        self._source = source = _generator(self.stream)
+        for _ in source:
+            return False
+        return True
 
     def _renew(self, now: float) -> None:
         try:
@@ -224,7 +237,7 @@ class Cursor(Generic[T]):
         if isinstance(error, Exception):
             self._track.failed()
         else:
-            was_called = error.__traceback__.tb_lasti >= _call_offset()  # type: ignore[union-attr]
+            was_called = error.__traceback__.tb_lasti >= _CALL_OFFSET  # type: ignore[union-attr]
             self._track.interrupted(was_called and _is_alive(self._pieces))
         self._elements = self._resumed()
 
@@ -280,3 +293,7 @@ def _call_offset() -> int:
         here: Any = error.__traceback__
         return here.tb_next.tb_lasti  # type: ignore[no-any-return]
     raise AssertionError
+
+
+# Python replaces instructions by faster ones after some calls, which may begin earlier.
+_CALL_OFFSET = min(_call_offset() for _ in range(32))

@@ -56,9 +56,16 @@ class Run:
         self._parent, self._cursor, self._size = parent, Cursor[Any](parent, position), size
         self._is_stopped = self._is_full = self._is_awaited = self._is_urgent = False
         self._changed = threading.Condition(threading.RLock())
+        self._reading = threading.Lock()
+        """Held by the thread while it may touch the stream below."""
         self.thread = threading.Thread(target=self._read, name=f"grain-thread-prefetch-{name}", daemon=True)
 
     def _read(self) -> None:
+        with self._reading:
+            if not self._is_stopped:
+                self._read_on()
+
+    def _read_on(self) -> None:
         parent, cursor, counters = self._parent, self._cursor, self._parent.context.counters
         failure, saved = Failure(None), None
         try:
@@ -112,6 +119,15 @@ class Run:
             with self._changed:
                 self._is_stopped = True
                 self._changed.notify_all()
+
+
+    def wait_until_stopped(self, seconds: float | None) -> None:
+        """Wait until the thread does not touch the stream below any more, at most so long."""
+        if self.thread is not threading.current_thread():
+            if self._reading.acquire(timeout=-1 if seconds is None else seconds):
+                self._reading.release()
+            if self.thread.ident is not None:  # or an interrupt has come while it was started, and it ends by itself
+                self.thread.join(seconds)
 
 
 class ReadAhead:
@@ -181,9 +197,7 @@ class ReadAhead:
         self._mind_a_fork()
         if self._run is not None:
             self._run.stop()
-            thread = self._run.thread
-            if thread is not threading.current_thread() and thread.ident is not None:  # it may not have begun
-                thread.join(seconds)
+            self._run.wait_until_stopped(seconds)
 
     def go(self, position: Position) -> None:
         """What was read ahead is of no use: the stream below is taken to `position`."""

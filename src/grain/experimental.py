@@ -28,17 +28,17 @@ from grain.indices.permutation import index_shuffle
 from grain.indices.rng import RngPool
 from grain.observe.packing_statistics import PackingStatistics
 from grain.ops.batching import rebatch_node
-from grain.ops.combining import zip_of
+from grain.ops.caching import Cache
 from grain.ops.configuring import WithOptions, thread_prefetch
 from grain.ops.custom import iter_node_of, map_node_of
 from grain.ops.device_put import device_put as device_put_node
 from grain.ops.flattening import flat_map_node
 from grain.ops.interleaving import interleave
-from grain.ops.limiting import Cache, iter_repeat, limit
-from grain.ops.merging import iter_zip
-from grain.ops.ordering import window_shuffle
-from grain.ops.windowing import iter_window_shuffle
+from grain.ops.repeating import iter_repeat
+from grain.ops.shuffling import iter_window_shuffle, window_shuffle
+from grain.ops.slicing import limit
 from grain.ops.worker_parts import prefetch_in_threads
+from grain.ops.zipping import iter_zip, zip_of
 from grain.options import DatasetOptions, ExecutionTrackingMode
 from grain.public_names import found_in
 from grain.streams.custom_stream import CustomStream

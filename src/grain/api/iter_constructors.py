@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 from grain.api.dataset import Dataset, NodeDataset
 from grain.graph.node import IterNode
-from grain.ops.combining import Stop
 from grain.ops.custom import iter_node_of
 from grain.ops.interleaving import interleave
-from grain.ops.merging import iter_zip
-from grain.ops.mixing import iter_mix
+from grain.ops.mixing import Stop, iter_mix
+from grain.ops.zipping import iter_zip
 
 if TYPE_CHECKING:
     from grain.api.iter_dataset import IterDataset

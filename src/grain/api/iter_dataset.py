@@ -13,13 +13,15 @@ from grain.elements.padding import Padding
 from grain.elements.stacking import unstacked
 from grain.graph.node import IterNode
 from grain.ops.batching import rebatch_node
+from grain.ops.caching import Cache
 from grain.ops.configuring import WithOptions, thread_prefetch
 from grain.ops.custom import iter_node_of
 from grain.ops.device_put import device_put
 from grain.ops.flattening import flat_map_node
-from grain.ops.limiting import Cache, iter_repeat, limit
 from grain.ops.process_prefetch import prefetch_in_processes
-from grain.ops.windowing import iter_window_shuffle
+from grain.ops.repeating import iter_repeat
+from grain.ops.shuffling import iter_window_shuffle
+from grain.ops.slicing import limit
 from grain.options import DatasetOptions, MultiprocessingOptions
 
 if TYPE_CHECKING:

@@ -12,11 +12,15 @@ from grain.api.dataset import Dataset, NodeDataset
 from grain.api.dataset_iterator import DatasetIterator
 from grain.api.iter_dataset import IterDataset, NodeIterDataset
 from grain.graph.node import MapNode
-from grain.ops.combining import Stop, concatenate, mix, select, zip_of
+from grain.ops.concatenating import concatenate, select
 from grain.ops.custom import map_node_of
 from grain.ops.flattening import flat_map_node, split_node
-from grain.ops.ordering import reindex, repeat, shuffle, slice_of, window_shuffle
+from grain.ops.mixing import Stop, mix
+from grain.ops.repeating import repeat
+from grain.ops.shuffling import shuffle, window_shuffle
+from grain.ops.slicing import reindex, slice_of
 from grain.ops.sourcing import Range, Source, to_iter
+from grain.ops.zipping import zip_of
 from grain.options import ReadOptions
 from grain.plan.kinds import RandomAccess
 from grain.plan.lowering import random_access

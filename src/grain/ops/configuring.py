@@ -7,7 +7,7 @@ from typing import Any
 
 from grain.graph.naming import counted
 from grain.graph.node import IterNode, MapNode, Node, Parent, Stateless
-from grain.ops.limiting import PassingOn
+from grain.ops.passing_on import PassingOn
 from grain.options import DatasetOptions
 from grain.plan.kinds import Ahead
 

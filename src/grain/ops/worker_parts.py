@@ -24,7 +24,7 @@ from grain.graph.parts import Part
 from grain.graph.seeds import default_seed
 from grain.ops.configuring import IterSeed, Transparent, WithOptions, collected_options, thread_prefetch
 from grain.ops.interleaving import Interleave
-from grain.ops.ordering import slice_of
+from grain.ops.slicing import slice_of
 
 
 def sharded(node: IterNode[Any], index: int, count: int, sequential: bool = False) -> IterNode[Any]:

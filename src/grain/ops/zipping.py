@@ -1,4 +1,4 @@
-"""Operators with several parents, on streams: what they share, and zipping."""
+"""Datasets side by side, on random access and on streams."""
 
 from __future__ import annotations
 
@@ -7,18 +7,34 @@ from typing import Any
 
 from grain.errors import StateMismatchError, is_from
 from grain.fields import Fields
-from grain.graph.node import IterNode, Node, Parent, S, required
-from grain.ops.combining import check_parents
+from grain.graph.node import IterNode, MapNode, Node, Parent, required
+from grain.ops.combining import Combining, Merging
+from grain.plan.kinds import Join
 
 
-class Merging(IterNode[S]):
-    """An operator on several streams."""
+class Zip(Combining):
+    """Tuples of the elements that the parents have at the same index."""
 
-    components: tuple[IterNode[Any], ...]
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.zip([{inputs}])"
 
-    @property
-    def parents(self) -> tuple[IterNode[Any], ...]:
-        return self.components
+    def lower(self, *parents: Any) -> Join:
+        return Join(parents)
+
+    def element_spec(self, *parents: Any) -> Any:
+        return parents
+
+    def __str__(self) -> str:
+        return f"ZipMapDataset(parents={self.components})"
+
+
+def zip_of(parents: Sequence[MapNode]) -> Zip:
+    """`parents` side by side."""
+    check_parents(parents)
+    lengths = [parent.length for parent in parents]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"All parents must have the same length. Got lengths {lengths}.")
+    return Zip(tuple(parents))
 
 
 class ZipState(Fields):
@@ -116,3 +132,9 @@ def iter_zip(parents: Sequence[IterNode[Any]], strict: bool) -> IterZip:
     """Streams side by side."""
     check_parents(parents)
     return IterZip(tuple(parents), strict)
+
+
+def check_parents(parents: Sequence[Any]) -> None:
+    """Refuse to combine nothing."""
+    if not parents:
+        raise ValueError("At least one parent must be provided.")

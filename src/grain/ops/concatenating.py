@@ -26,7 +26,7 @@ class Concatenate(Combining):
         return self.concatenation.length
 
     def with_parents(self, *parents: Any) -> Concatenate:
-        return concatenate(parents)
+        return concatenate_node(parents)
 
     def first_call(self, inputs: str) -> str:
         return f"MapDataset.concatenate([{inputs}])"
@@ -35,7 +35,7 @@ class Concatenate(Combining):
         return Gather(parents, self.concatenation)
 
 
-def concatenate(parents: Sequence[MapNode]) -> Concatenate:
+def concatenate_node(parents: Sequence[MapNode]) -> Concatenate:
     """`parents` one after the other."""
     for parent in parents:
         if parent.length >= sys.maxsize:
@@ -60,6 +60,6 @@ class Select(Combining):
         return Gather(parents, UsersChoice(self.selection_map))
 
 
-def select(parents: Sequence[MapNode], selection_map: DatasetSelectionMap) -> Select:
+def select_from_datasets_node(parents: Sequence[MapNode], selection_map: DatasetSelectionMap) -> Select:
     """Elements of `parents` as `selection_map` says."""
     return Select(tuple(parents), selection_map, len(selection_map))

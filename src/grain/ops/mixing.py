@@ -60,18 +60,18 @@ class MixOfAll(Combining):
         return Gather(parents, self.selection)
 
 
-def mix(parents: Sequence[MapNode], weights: Sequence[float] | None, stop: Stop) -> Mix | MixOfAll:
+def map_mix_node(parents: Sequence[MapNode], weights: Sequence[float] | None, stop: Stop) -> Mix | MixOfAll:
     """A mixture that ends where `stop` says."""
     if not parents:
         raise ValueError("Cannot mix no datasets: `datasets` is empty.")
-    integers = weights_of(len(parents), weights)
+    integers = _weights_of(len(parents), weights)
     empty = [f"{i} ({parent})" for i, parent in enumerate(parents) if not parent.length]
     if empty:
         raise ValueError(
             "All datasets must have positive length for mixing, but dataset(s) at index "
             f"{', '.join(empty)} have length 0."
         )
-    check_stop(stop)
+    _check_stop(stop)
     if stop == "first":
         total = sum(integers)
         # In doubles and in just this form: lengths depend on the rounding.
@@ -276,7 +276,7 @@ def _choices(proportions: Proportions, index: int) -> Iterator[int]:
         index, size = index + size, min(size * 8, _LARGEST_BLOCK)
 
 
-def iter_mix(
+def iter_mix_node(
     parents: Sequence[IterNode[Any]] | Mapping[Any, IterNode[Any]],
     weights: Sequence[float] | Mapping[Any, float] | None,
     stop: Stop,
@@ -298,20 +298,20 @@ def iter_mix(
         raise ValueError("`weights` is a mapping but `datasets` is not: pass both as mappings or both as sequences.")
     if not parents:
         raise ValueError("Cannot mix no datasets: `datasets` is empty.")
-    integers = weights_of(len(parents), [1] * len(parents) if weights is None else weights)
-    check_stop(stop)
+    integers = _weights_of(len(parents), [1] * len(parents) if weights is None else weights)
+    _check_stop(stop)
     if stop == "first" and not is_counted and cost_fn is None:
         return IterMix(tuple(parents), integers, keys)
     return CountedMix(tuple(parents), integers, keys, stop, cost_fn)
 
 
-def check_stop(stop: Stop) -> None:
+def _check_stop(stop: Stop) -> None:
     """Refuse to end a mixture in an unknown way."""
     if stop not in get_args(Stop):
         raise ValueError(f'stop must be "first", "longest" or "renormalize", got {stop!r}.')
 
 
-def weights_of(datasets: int, weights: Sequence[float] | None) -> tuple[int, ...]:
+def _weights_of(datasets: int, weights: Sequence[float] | None) -> tuple[int, ...]:
     """One weight, as an integer, for each of so many datasets."""
     if weights is None:
         return (1,) * datasets

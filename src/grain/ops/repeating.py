@@ -26,7 +26,7 @@ class Repeat(Reordering):
         return self.epoch_length
 
     def with_parents(self, *parents: Any) -> Repeat:
-        return repeat(parents[0], self.num_epochs, self.reseed_each_epoch)
+        return map_repeat_node(parents[0], self.num_epochs, self.reseed_each_epoch)
 
     def index_step(self) -> Modulo:
         return Modulo(self.parent.length)
@@ -38,9 +38,9 @@ class Repeat(Reordering):
         return f"RepeatMapDataset(num_epochs={self.num_epochs})"
 
 
-def repeat(parent: MapNode, num_epochs: int | None, reseed_each_epoch: bool) -> Repeat:
+def map_repeat_node(parent: MapNode, num_epochs: int | None, reseed_each_epoch: bool) -> Repeat:
     """`num_epochs` epochs of `parent`; None: endlessly many."""
-    num_epochs = checked_epochs(num_epochs)
+    num_epochs = _checked_epochs(num_epochs)
     if parent.length >= sys.maxsize:
         raise ValueError(f"Repeating already infinite dataset {parent} does nothing.")
     endless = sys.maxsize if parent.length else 0
@@ -79,12 +79,12 @@ class IterRepeat(PassingOn[RepeatState]):
         return f"RepeatIterDataset(num_epochs={self.num_epochs})"
 
 
-def iter_repeat(parent: IterNode[Any], num_epochs: int | None) -> IterRepeat:
+def iter_repeat_node(parent: IterNode[Any], num_epochs: int | None) -> IterRepeat:
     """`parent` again and again."""
-    return IterRepeat(parent, checked_epochs(num_epochs))
+    return IterRepeat(parent, _checked_epochs(num_epochs))
 
 
-def checked_epochs(num_epochs: int | None) -> int | None:
+def _checked_epochs(num_epochs: int | None) -> int | None:
     """`num_epochs`, where it can be meant."""
     if num_epochs is None:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from grain.fields import Fields
-from grain.graph.node import IterNode, MapNode, Parent
+from grain.graph.node import MapNode, Node, Parent
 from grain.graph.seeds import required_seed, shown_seed
 from grain.indices.arithmetic import integer
 from grain.indices.permutation import SEEDS, permuted_array
@@ -34,7 +34,7 @@ class Shuffle(Reordering):
         return "ShuffleMapDataset"
 
 
-def shuffle(parent: MapNode, seed: int | None) -> Shuffle:
+def shuffle_node(parent: MapNode, seed: int | None) -> Shuffle:
     """Shuffle with `seed`, or the pipeline's."""
     seed = int(required_seed(seed, (parent,), "shuffle"))
     if not 0 <= seed < SEEDS:
@@ -57,11 +57,6 @@ class WindowShuffle(Reordering):
 
     def __str__(self) -> str:
         return "WindowShuffleMapDataset"
-
-
-def window_shuffle(parent: MapNode, window_size: int, seed: int) -> WindowShuffle:
-    """Shuffle `parent` within windows."""
-    return WindowShuffle(parent, checked_window(window_size), integer("seed", seed))
 
 
 class WindowState(Fields):
@@ -130,14 +125,10 @@ class IterWindowShuffle(PassingOn[WindowState]):
         return "WindowShuffleIterDataset"
 
 
-def iter_window_shuffle(parent: IterNode[Any], window_size: int, seed: int) -> IterWindowShuffle:
-    """Shuffle `parent` within windows."""
-    return IterWindowShuffle(parent, checked_window(window_size), integer("seed", seed))
-
-
-def checked_window(window_size: int) -> int:
-    """`window_size`, where windows can have it."""
+def window_shuffle_node(parent: Any, window_size: int, seed: int) -> Node:
+    """`ds.window_shuffle(window_size, seed=seed)`."""
     window_size = integer("window_size", window_size)
     if window_size < 0:
         raise ValueError(f"window_size must not be negative, got {window_size}.")
-    return window_size
+    kind = WindowShuffle if parent.is_random_access else IterWindowShuffle
+    return kind(parent, window_size, integer("seed", seed))

@@ -34,13 +34,6 @@ class Slice(Reordering):
         return f"SliceMapDataset[{self.start}:{self.stop}:{self.step}]"
 
 
-def slice_of(parent: MapNode, sl: slice) -> Slice:
-    """The slice `sl` of one epoch of `parent`."""
-    if not isinstance(sl, slice):
-        raise ValueError(f"sl is not a slice: {type(sl)}")
-    return Slice(parent, *sl.indices(parent.length), parent_length=parent.length)
-
-
 class Reindex(Reordering):
     """The elements at given indices, in their order."""
 
@@ -71,11 +64,13 @@ class Reindex(Reordering):
         return f"ReindexMapDataset(indices={shown}, len={count})"
 
 
-def reindex(parent: MapNode, indices: Sequence[int]) -> Reindex:
-    """The elements of `parent` at `indices`."""
-    if not hasattr(indices, "__len__") or not hasattr(indices, "__getitem__"):
-        raise ValueError(f"sl is not a slice: {type(indices)}. Pass a slice, or a sequence of indices.")
-    return Reindex(parent, indices, parent.length)
+def slice_node(parent: MapNode, sl: slice | Sequence[int]) -> Slice | Reindex:
+    """The slice `sl` of one epoch of `parent`, or its elements at the indices `sl`."""
+    if isinstance(sl, slice):
+        return Slice(parent, *sl.indices(parent.length), parent_length=parent.length)
+    if not hasattr(sl, "__len__") or not hasattr(sl, "__getitem__"):
+        raise ValueError(f"sl is not a slice: {type(sl)}. Pass a slice, or a sequence of indices.")
+    return Reindex(parent, sl, parent.length)
 
 
 class LimitState(Fields):
@@ -109,7 +104,7 @@ class Limit(PassingOn[LimitState]):
         return f"LimitIterDataset(count={self.count})"
 
 
-def limit(parent: IterNode[Any], count: int) -> Limit:
+def limit_node(parent: IterNode[Any], count: int) -> Limit:
     """At most `count` elements of `parent`."""
     if count <= 0:
         raise ValueError(f"Count must be a positive integer. Got {count}.")

@@ -28,9 +28,9 @@ class Zip(Combining):
         return f"ZipMapDataset(parents={self.components})"
 
 
-def zip_of(parents: Sequence[MapNode]) -> Zip:
+def map_zip_node(parents: Sequence[MapNode]) -> Zip:
     """`parents` side by side."""
-    check_parents(parents)
+    _check_parents(parents)
     lengths = [parent.length for parent in parents]
     if len(set(lengths)) > 1:
         raise ValueError(f"All parents must have the same length. Got lengths {lengths}.")
@@ -71,7 +71,7 @@ class IterZip(Merging[ZipState]):
                         self._check_ends(position, streams)
                     return
                 except Exception as caught:
-                    if error is None and not takes_a_turn(self.components[position], caught):
+                    if error is None and not _takes_a_turn(self.components[position], caught):
                         raise
                     streams[position] = iter(parents[position])
                     elements.append(None)  # the others pass over their elements too
@@ -119,7 +119,7 @@ class IterZip(Merging[ZipState]):
         return f"ZipIterDataset(parents={self.components}, strict={self.strict})"
 
 
-def takes_a_turn(node: Node, error: Exception) -> bool:
+def _takes_a_turn(node: Node, error: Exception) -> bool:
     """Whether an element of `node` was lost with `error`, and not only a part of what one is made of."""
     while not is_from(error, node) and isinstance(node, IterNode) and node.parents:
         if not (node.is_one_to_one or node.reads_by_index):
@@ -128,13 +128,13 @@ def takes_a_turn(node: Node, error: Exception) -> bool:
     return True
 
 
-def iter_zip(parents: Sequence[IterNode[Any]], strict: bool) -> IterZip:
+def iter_zip_node(parents: Sequence[IterNode[Any]], strict: bool) -> IterZip:
     """Streams side by side."""
-    check_parents(parents)
+    _check_parents(parents)
     return IterZip(tuple(parents), strict)
 
 
-def check_parents(parents: Sequence[Any]) -> None:
+def _check_parents(parents: Sequence[Any]) -> None:
     """Refuse to combine nothing."""
     if not parents:
         raise ValueError("At least one parent must be provided.")

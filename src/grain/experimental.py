@@ -28,17 +28,17 @@ from grain.indices.permutation import index_shuffle
 from grain.indices.rng import RngPool
 from grain.observe.packing_statistics import PackingStatistics
 from grain.ops.batching import rebatch_node
-from grain.ops.combining import zip_of
-from grain.ops.configuring import WithOptions, thread_prefetch
+from grain.ops.caching import Cache
+from grain.ops.configuring import WithOptions, thread_prefetch_node
 from grain.ops.custom import iter_node_of, map_node_of
-from grain.ops.device_put import device_put as device_put_node
+from grain.ops.device_put import device_put_node
 from grain.ops.flattening import flat_map_node
-from grain.ops.interleaving import interleave
-from grain.ops.limiting import Cache, iter_repeat, limit
-from grain.ops.merging import iter_zip
-from grain.ops.ordering import window_shuffle
-from grain.ops.windowing import iter_window_shuffle
-from grain.ops.worker_parts import prefetch_in_threads
+from grain.ops.interleaving import interleave_node
+from grain.ops.repeating import iter_repeat_node
+from grain.ops.shuffling import window_shuffle_node
+from grain.ops.slicing import limit_node
+from grain.ops.worker_parts import multithread_prefetch_node
+from grain.ops.zipping import iter_zip_node, map_zip_node
 from grain.options import DatasetOptions, ExecutionTrackingMode
 from grain.public_names import found_in
 from grain.streams.custom_stream import CustomStream
@@ -141,14 +141,14 @@ class LimitIterDataset(NodeIterDataset[T]):
     """`parent.limit(count)`."""
 
     def __init__(self, parent: Dataset[T], count: int) -> None:
-        super().__init__(limit(iter_node_of(parent), count))
+        super().__init__(limit_node(iter_node_of(parent), count))
 
 
 class RepeatIterDataset(NodeIterDataset[T]):
     """`parent.repeat(num_epochs)`."""
 
     def __init__(self, parent: Dataset[T], num_epochs: int | None = None) -> None:
-        super().__init__(iter_repeat(iter_node_of(parent), num_epochs))
+        super().__init__(iter_repeat_node(iter_node_of(parent), num_epochs))
 
 
 class CacheIterDataset(NodeIterDataset[T]):
@@ -169,7 +169,7 @@ class WindowShuffleIterDataset(NodeIterDataset[T]):
     """`parent.window_shuffle(window_size, seed=seed)`."""
 
     def __init__(self, parent: Dataset[T], *, window_size: int, seed: int) -> None:
-        super().__init__(iter_window_shuffle(iter_node_of(parent), window_size, seed))
+        super().__init__(window_shuffle_node(iter_node_of(parent), window_size, seed))  # type: ignore[arg-type]
 
 
 class FlatMapIterDataset(NodeIterDataset[T]):
@@ -185,7 +185,7 @@ class ZipIterDataset(NodeIterDataset[tuple[T, ...]]):
     """`IterDataset.zip(parents, strict=strict)`."""
 
     def __init__(self, parents: Sequence[Dataset[T]], *, strict: bool = True) -> None:
-        super().__init__(iter_zip([iter_node_of(parent) for parent in parents], strict))
+        super().__init__(iter_zip_node([iter_node_of(parent) for parent in parents], strict))
 
 
 class InterleaveIterDataset(NodeIterDataset[T]):
@@ -201,7 +201,7 @@ class InterleaveIterDataset(NodeIterDataset[T]):
         iter_buffer_size: int = 1,
     ) -> None:
         super().__init__(
-            interleave(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
+            interleave_node(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
         )
 
 
@@ -209,7 +209,7 @@ class ThreadPrefetchIterDataset(NodeIterDataset[T]):
     """`parent.thread_prefetch(prefetch_buffer_size)`."""
 
     def __init__(self, parent: Dataset[T], *, prefetch_buffer_size: int) -> None:
-        super().__init__(thread_prefetch(iter_node_of(parent), prefetch_buffer_size))
+        super().__init__(thread_prefetch_node(iter_node_of(parent), prefetch_buffer_size))
 
 
 class ThreadPrefetchDatasetIterator(StreamIterator[T]):
@@ -222,7 +222,7 @@ class ThreadPrefetchDatasetIterator(StreamIterator[T]):
     """
 
     def __init__(self, parent: Resumable[T], prefetch_buffer_size: int) -> None:
-        operator = thread_prefetch(None, prefetch_buffer_size)
+        operator = thread_prefetch_node(None, prefetch_buffer_size)
         self._is_native = isinstance(parent, DatasetIterator)
         context = parent._ctx if isinstance(parent, DatasetIterator) else Context(DatasetOptions(), WorkerContext())
         start = parent.get_state()
@@ -254,14 +254,14 @@ class WindowShuffleMapDataset(NodeMapDataset[T]):
     """`parent.window_shuffle(window_size, seed=seed)`."""
 
     def __init__(self, parent: MapDataset[T], *, window_size: int, seed: int) -> None:
-        super().__init__(window_shuffle(map_node_of(parent), window_size, seed))
+        super().__init__(window_shuffle_node(map_node_of(parent), window_size, seed))  # type: ignore[arg-type]
 
 
 class ZipMapDataset(NodeMapDataset[tuple[T, ...]]):
     """`MapDataset.zip(parents)`."""
 
     def __init__(self, parents: Sequence[MapDataset[T]]) -> None:
-        super().__init__(zip_of([map_node_of(parent) for parent in parents]))
+        super().__init__(map_zip_node([map_node_of(parent) for parent in parents]))
 
 
 def multithread_prefetch(
@@ -279,7 +279,7 @@ def multithread_prefetch(
     """
     if num_threads == 0:
         return ds
-    return NodeIterDataset(prefetch_in_threads(iter_node_of(ds), num_threads, buffer_size, sequential_slice))
+    return NodeIterDataset(multithread_prefetch_node(iter_node_of(ds), num_threads, buffer_size, sequential_slice))
 
 
 def device_put(

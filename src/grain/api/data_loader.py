@@ -15,11 +15,11 @@ from grain.api.loader_states import Layout, decoded, encoded
 from grain.files.state_files import Checkpointable
 from grain.graph.functions import Function
 from grain.graph.node import IterNode
-from grain.ops.process_prefetch import available_cpus, prefetch_in_processes
+from grain.ops.process_prefetch import available_cpus, mp_prefetch_node
 from grain.ops.record_metadata import Recorder
 from grain.ops.records import DataMap, count_made, count_on_records, method_of, modern, operated
 from grain.ops.sampling import sampled
-from grain.ops.sourcing import to_iter
+from grain.ops.sourcing import to_iter_dataset_node
 from grain.options import MultiprocessingOptions, ReadOptions
 from grain.samplers import IndexSampler, Sampler
 from grain.sharding import NoSharding, ShardOptions
@@ -110,11 +110,11 @@ class DataLoader(Generic[T]):
         self._multiprocessing_options = MultiprocessingOptions(count, worker_buffer_size, enable_profiling)
         with_metadata = count_on_records(self._operations) > 0
         self._records = sampled(data_source, sampler, self._shard_options, with_metadata)
-        self._node = prefetch_in_processes(self._pipeline(), self._multiprocessing_options, None, False)
+        self._node = mp_prefetch_node(self._pipeline(), self._multiprocessing_options, None, False)
 
     def _pipeline(self) -> IterNode[Any]:
         recorder = Recorder(self._sampler)
-        stream: IterNode[Any] = to_iter(self._records, self._read_options, allow_nones=True)
+        stream: IterNode[Any] = to_iter_dataset_node(self._records, self._read_options, allow_nones=True)
         if self._records.with_index:
             stream = DataMap(stream, Function(recorder.record, "map"))
         return operated(stream, self._operations, recorder)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 from grain.api.dataset import Dataset, NodeDataset
 from grain.graph.node import IterNode
-from grain.ops.combining import Stop
 from grain.ops.custom import iter_node_of
-from grain.ops.interleaving import interleave
-from grain.ops.merging import iter_zip
-from grain.ops.mixing import iter_mix
+from grain.ops.interleaving import interleave_node
+from grain.ops.mixing import Stop, iter_mix_node
+from grain.ops.zipping import iter_zip_node
 
 if TYPE_CHECKING:
     from grain.api.iter_dataset import IterDataset
@@ -56,7 +55,7 @@ class IterDatasetMeta(abc.ABCMeta):
             nodes: Any = {key: iter_node_of(dataset) for key, dataset in datasets.items()}
         else:
             nodes = [iter_node_of(dataset) for dataset in datasets]
-        return _stream(iter_mix(nodes, weights, stop, with_counts, cost_fn))
+        return _stream(iter_mix_node(nodes, weights, stop, with_counts, cost_fn))
 
     @overload
     def zip(cls, datasets: tuple[Dataset[A]], *, strict: bool = True) -> IterDataset[tuple[A]]: ...
@@ -87,7 +86,7 @@ class IterDatasetMeta(abc.ABCMeta):
         >>> list(grain.IterDataset.zip(streams))
         [('a', 'c'), ('b', 'd')]
         """
-        return _stream(iter_zip([iter_node_of(dataset) for dataset in datasets], strict))
+        return _stream(iter_zip_node([iter_node_of(dataset) for dataset in datasets], strict))
 
     def interleave(
         cls,
@@ -110,5 +109,5 @@ class IterDatasetMeta(abc.ABCMeta):
         'abaacc'
         """
         return _stream(
-            interleave(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
+            interleave_node(datasets, cycle_length, num_make_iter_threads, make_iter_buffer_size, iter_buffer_size)
         )

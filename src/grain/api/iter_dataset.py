@@ -13,13 +13,15 @@ from grain.elements.padding import Padding
 from grain.elements.stacking import unstacked
 from grain.graph.node import IterNode
 from grain.ops.batching import rebatch_node
-from grain.ops.configuring import WithOptions, thread_prefetch
+from grain.ops.caching import Cache
+from grain.ops.configuring import WithOptions, thread_prefetch_node
 from grain.ops.custom import iter_node_of
-from grain.ops.device_put import device_put
+from grain.ops.device_put import device_put_node
 from grain.ops.flattening import flat_map_node
-from grain.ops.limiting import Cache, iter_repeat, limit
-from grain.ops.process_prefetch import prefetch_in_processes
-from grain.ops.windowing import iter_window_shuffle
+from grain.ops.process_prefetch import mp_prefetch_node
+from grain.ops.repeating import iter_repeat_node
+from grain.ops.shuffling import window_shuffle_node
+from grain.ops.slicing import limit_node
 from grain.options import DatasetOptions, MultiprocessingOptions
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         >>> list(grain.MapDataset.range(5).to_iter_dataset().limit(2))
         [0, 1]
         """
-        return self._derived(limit(self._as_node, count))
+        return self._derived(limit_node(self._as_node, count))
 
     def repeat(self, num_epochs: int | None = None) -> IterDataset[T]:
         """The same elements again, `num_epochs` times or, if it is None, for ever.
@@ -70,7 +72,7 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         >>> list(grain.MapDataset.range(2).to_iter_dataset().repeat(2))
         [0, 1, 0, 1]
         """
-        return self._derived(iter_repeat(self._as_node, num_epochs))
+        return self._derived(iter_repeat_node(self._as_node, num_epochs))
 
     def cache(self) -> IterDataset[T]:
         """Keep the elements of the first pass in memory for later ones, in each iterator by itself.
@@ -126,10 +128,10 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         >>> [batch.shape for batch in documents.bucket_by_length([3, 6], [2, 2])]
         [(2, 2), (2, 6), (1, 1)]
         """
-        from grain.ops.bucketing import bucket_by_length  # only now: `import grain` is to be fast
+        from grain.ops.bucketing import bucket_by_length_node  # only now: `import grain` is to be fast
 
         return self._derived(
-            bucket_by_length(
+            bucket_by_length_node(
                 self._as_node, boundaries, batch_sizes, length_fn, padding or Padding(), drop_remainder, max_wait
             )
         )
@@ -164,9 +166,9 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         >>> [len(batch) for batch in documents.batch_by_cost(6, len, batch_fn=np.concatenate)]
         [6, 4]
         """
-        from grain.ops.cost_batching import batch_by_cost  # only now: `import grain` is to be fast
+        from grain.ops.cost_batching import batch_by_cost_node  # only now: `import grain` is to be fast
 
-        return self._derived(batch_by_cost(self._as_node, max_cost, cost_fn, padding, batch_fn))
+        return self._derived(batch_by_cost_node(self._as_node, max_cost, cost_fn, padding, batch_fn))
 
     def window_shuffle(self, window_size: int, *, seed: int) -> IterDataset[T]:
         """Each `window_size` consecutive elements in a random order.
@@ -175,7 +177,7 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         >>> list(grain.MapDataset.range(10).to_iter_dataset().window_shuffle(4, seed=1))
         [0, 3, 2, 1, 6, 5, 7, 4, 9, 8]
         """
-        return self._derived(iter_window_shuffle(self._as_node, window_size, seed))
+        return self._derived(window_shuffle_node(self._as_node, window_size, seed))
 
     def pack_first_fit(
         self: IterDataset[Mapping[str, Any]], **options: Unpack[PackingOptions]
@@ -199,9 +201,9 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         [1 1 1 3 3] [1 1 1 2 2] [0 1 2 0 1]
         [2 2 2 2 0] [1 1 1 1 0] [0 1 2 3 0]
         """
-        from grain.ops.packing import pack_first_fit  # only now: `import grain` is to be fast
+        from grain.ops.packing import pack_first_fit_node  # only now: `import grain` is to be fast
 
-        return self._derived(pack_first_fit(self._as_node, **options))
+        return self._derived(pack_first_fit_node(self._as_node, **options))
 
     def pack_best_fit(
         self: IterDataset[Mapping[str, Any]], **options: Unpack[PackingOptions]
@@ -216,9 +218,9 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         >>> [row["tokens"].tolist() for row in packed]
         [[1, 1, 1, 0, 0], [2, 2, 2, 2, 3]]
         """
-        from grain.ops.packing import pack_best_fit  # only now: `import grain` is to be fast
+        from grain.ops.packing import pack_best_fit_node  # only now: `import grain` is to be fast
 
-        return self._derived(pack_best_fit(self._as_node, **options))
+        return self._derived(pack_best_fit_node(self._as_node, **options))
 
     def concat_and_split(
         self: IterDataset[Mapping[str, Any]], **options: Unpack[SplittingOptions]
@@ -237,9 +239,9 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         [1 1 1 2 2] [1 1 1 2 2] [0 1 2 0 1]
         [2 2 3 3 0] [1 1 2 2 0] [0 1 0 1 0]
         """
-        from grain.ops.splitting import concat_and_split  # only now: `import grain` is to be fast
+        from grain.ops.splitting import concat_and_split_node  # only now: `import grain` is to be fast
 
-        return self._derived(concat_and_split(self._as_node, **options))
+        return self._derived(concat_and_split_node(self._as_node, **options))
 
     def thread_prefetch(self, prefetch_buffer_size: int) -> IterDataset[T]:
         """Elements may be made up to `prefetch_buffer_size` ahead; they are the same, in the same order.
@@ -248,7 +250,7 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         >>> list(grain.MapDataset.range(3).to_iter_dataset().thread_prefetch(2))
         [0, 1, 2]
         """
-        return self._derived(thread_prefetch(self._as_node, prefetch_buffer_size))
+        return self._derived(thread_prefetch_node(self._as_node, prefetch_buffer_size))
 
     def mp_prefetch(
         self,
@@ -269,7 +271,7 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         [0, 1, 4, 9, 16]
         """
         node = self._as_node
-        workers = prefetch_in_processes(node, options, worker_init_fn, sequential_slice)
+        workers = mp_prefetch_node(node, options, worker_init_fn, sequential_slice)
         return self if workers is node else self._derived(workers)
 
     def prefetch(self, multiprocessing_options: MultiprocessingOptions) -> IterDataset[T]:
@@ -289,7 +291,7 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         >>> [type(batch).__name__ for batch in dataset.device_put(jax.devices("cpu")[0])]
         ['ArrayImpl', 'ArrayImpl']
         """
-        return self._derived(device_put(self._as_node, device, cpu_buffer_size, device_buffer_size))
+        return self._derived(device_put_node(self._as_node, device, cpu_buffer_size, device_buffer_size))
 
     def with_options(self, options: DatasetOptions) -> IterDataset[T]:
         """`options` for the whole pipeline, what comes before included.

@@ -12,11 +12,15 @@ from grain.api.dataset import Dataset, NodeDataset
 from grain.api.dataset_iterator import DatasetIterator
 from grain.api.iter_dataset import IterDataset, NodeIterDataset
 from grain.graph.node import MapNode
-from grain.ops.combining import Stop, concatenate, mix, select, zip_of
+from grain.ops.concatenating import concatenate_node, select_from_datasets_node
 from grain.ops.custom import map_node_of
-from grain.ops.flattening import flat_map_node, split_node
-from grain.ops.ordering import reindex, repeat, shuffle, slice_of, window_shuffle
-from grain.ops.sourcing import Range, Source, to_iter
+from grain.ops.flattening import flat_map_node
+from grain.ops.mixing import Stop, map_mix_node
+from grain.ops.repeating import map_repeat_node
+from grain.ops.shuffling import shuffle_node, window_shuffle_node
+from grain.ops.slicing import slice_node
+from grain.ops.sourcing import Range, Source, to_iter_dataset_node
+from grain.ops.zipping import map_zip_node
 from grain.options import ReadOptions
 from grain.plan.kinds import RandomAccess
 from grain.plan.lowering import random_access
@@ -71,7 +75,7 @@ class MapDatasetMeta(abc.ABCMeta):
         >>> list(grain.MapDataset.mix([grain.MapDataset.range(2), grain.MapDataset.range(10, 14)], stop="renormalize"))
         [0, 10, 1, 11, 12, 13]
         """
-        return NodeMapDataset(mix([map_node_of(dataset) for dataset in datasets], weights, stop))
+        return NodeMapDataset(map_mix_node([map_node_of(dataset) for dataset in datasets], weights, stop))
 
     def concatenate(cls, datasets: Sequence[MapDataset[S]]) -> MapDataset[S]:
         """The elements of `datasets`, one dataset after the other.
@@ -80,13 +84,13 @@ class MapDatasetMeta(abc.ABCMeta):
         >>> list(grain.MapDataset.concatenate([grain.MapDataset.range(2), grain.MapDataset.range(10, 12)]))
         [0, 1, 10, 11]
         """
-        return NodeMapDataset(concatenate([map_node_of(dataset) for dataset in datasets]))
+        return NodeMapDataset(concatenate_node([map_node_of(dataset) for dataset in datasets]))
 
     def select_from_datasets(
         cls, datasets: Sequence[MapDataset[S]], selection_map: DatasetSelectionMap
     ) -> MapDataset[S]:
         """Elements of `datasets`: `selection_map` says which one of which dataset stands at each index."""
-        return NodeMapDataset(select([map_node_of(dataset) for dataset in datasets], selection_map))
+        return NodeMapDataset(select_from_datasets_node([map_node_of(dataset) for dataset in datasets], selection_map))
 
     @overload
     def zip(cls, datasets: tuple[MapDataset[A]]) -> MapDataset[tuple[A]]: ...
@@ -113,7 +117,7 @@ class MapDatasetMeta(abc.ABCMeta):
         >>> list(grain.MapDataset.zip([grain.MapDataset.range(2), grain.MapDataset.source("ab")]))
         [(0, 'a'), (1, 'b')]
         """
-        return NodeMapDataset(zip_of([map_node_of(dataset) for dataset in datasets]))
+        return NodeMapDataset(map_zip_node([map_node_of(dataset) for dataset in datasets]))
 
 
 class MapDataset(MapSignatures[T], metaclass=MapDatasetMeta):
@@ -165,7 +169,7 @@ class MapDataset(MapSignatures[T], metaclass=MapDatasetMeta):
         >>> list(grain.MapDataset.range(10).shuffle(seed=42))
         [8, 6, 7, 9, 0, 5, 1, 2, 4, 3]
         """
-        return self._derived(shuffle(self._as_node, seed))
+        return self._derived(shuffle_node(self._as_node, seed))
 
     def window_shuffle(self, window_size: int, *, seed: int) -> MapDataset[T]:
         """Each `window_size` consecutive elements in a random order.
@@ -176,7 +180,7 @@ class MapDataset(MapSignatures[T], metaclass=MapDatasetMeta):
         >>> list(grain.MapDataset.range(12).window_shuffle(4, seed=1))
         [1, 2, 3, 0, 4, 7, 5, 6, 10, 11, 8, 9]
         """
-        return self._derived(window_shuffle(self._as_node, window_size, seed))
+        return self._derived(window_shuffle_node(self._as_node, window_size, seed))
 
     def slice(self, sl: slice | Sequence[int]) -> MapDataset[T]:
         """The elements of a slice of each epoch, or those at the indices of a sequence.
@@ -187,9 +191,7 @@ class MapDataset(MapSignatures[T], metaclass=MapDatasetMeta):
         >>> list(grain.MapDataset.range(10).slice([3, 1, 4]))
         [3, 1, 4]
         """
-        if isinstance(sl, slice):
-            return self._derived(slice_of(self._as_node, sl))
-        return self._derived(reindex(self._as_node, sl))
+        return self._derived(slice_node(self._as_node, sl))
 
     @overload
     def flat_map(self, transform: FlatMapOf[T, S | None], *, fan_out: None = None) -> MapDataset[S]: ...
@@ -214,9 +216,7 @@ class MapDataset(MapSignatures[T], metaclass=MapDatasetMeta):
         >>> len(pieces), list(pieces.shuffle(seed=1))
         (6, ['i', 'e', 'f', 'ab', 'gh', 'cd'])
         """
-        if fan_out is None:
-            return self._derived(flat_map_node(self._as_node, transform))
-        return self._derived(split_node(self._as_node, transform, fan_out))
+        return self._derived(flat_map_node(self._as_node, transform, fan_out))
 
     def repeat(self, num_epochs: int | None = None, *, reseed_each_epoch: bool = True) -> MapDataset[T]:
         """`num_epochs` epochs as one, or endlessly many, if it is None.
@@ -227,7 +227,7 @@ class MapDataset(MapSignatures[T], metaclass=MapDatasetMeta):
         >>> list(grain.MapDataset.range(4).shuffle(seed=3).repeat(2))
         [2, 3, 0, 1, 1, 0, 2, 3]
         """
-        return self._derived(repeat(self._as_node, num_epochs, reseed_each_epoch))
+        return self._derived(map_repeat_node(self._as_node, num_epochs, reseed_each_epoch))
 
     @overload
     def to_iter_dataset(
@@ -248,7 +248,7 @@ class MapDataset(MapSignatures[T], metaclass=MapDatasetMeta):
         >>> list(grain.MapDataset.range(3).to_iter_dataset())
         [0, 1, 2]
         """
-        return NodeIterDataset(to_iter(self._as_node, read_options, allow_nones))
+        return NodeIterDataset(to_iter_dataset_node(self._as_node, read_options, allow_nones))
 
 
 class NodeMapDataset(NodeDataset, MapDataset[T]):

@@ -11,8 +11,8 @@ from grain.api.dataset_iterator import NodeIterator
 from grain.api.iter_dataset import NodeIterDataset
 from grain.ops.custom import iter_node_of
 from grain.ops.pack_and_batch import PackAndBatchOperation
-from grain.ops.packing import PackingOptions, pack_best_fit, pack_first_fit
-from grain.ops.splitting import BOSHandling, SplittingOptions, concat_and_split
+from grain.ops.packing import PackingOptions, pack_best_fit_node, pack_first_fit_node
+from grain.ops.splitting import BOSHandling, SplittingOptions, concat_and_split_node
 
 if TYPE_CHECKING:
     from grain.api.dataset import Dataset
@@ -35,14 +35,14 @@ class FirstFitPackIterDataset(_PackIterDataset):
     """`parent.pack_first_fit(...)`."""
 
     def __init__(self, parent: Dataset[Mapping[str, Any]], **options: Unpack[PackingOptions]) -> None:
-        super().__init__(pack_first_fit(iter_node_of(parent), **options))
+        super().__init__(pack_first_fit_node(iter_node_of(parent), **options))
 
 
 class BestFitPackIterDataset(_PackIterDataset):
     """`parent.pack_best_fit(...)`."""
 
     def __init__(self, parent: Dataset[Mapping[str, Any]], **options: Unpack[PackingOptions]) -> None:
-        super().__init__(pack_best_fit(iter_node_of(parent), **options))
+        super().__init__(pack_best_fit_node(iter_node_of(parent), **options))
 
 
 class PackDatasetIterator(NodeIterator[dict[str, Any]]):
@@ -58,4 +58,4 @@ class ConcatThenSplitIterDataset(NodeIterDataset[dict[str, np.ndarray[Any, Any]]
     """`parent.concat_and_split(...)`."""
 
     def __init__(self, parent: Dataset[Mapping[str, Any]], **options: Unpack[SplittingOptions]) -> None:
-        super().__init__(concat_and_split(iter_node_of(parent), **options))
+        super().__init__(concat_and_split_node(iter_node_of(parent), **options))

@@ -12,7 +12,7 @@ from grain.explaining.running import Placed, held_back, places
 from grain.explaining.saving import first_state, shown
 from grain.fields import Value
 from grain.graph.node import Node
-from grain.ops.sourcing import to_iter
+from grain.ops.sourcing import to_iter_dataset_node
 from grain.plan.lowering import random_access, stream
 
 
@@ -65,10 +65,10 @@ def explained(node: Any, written: Any = lambda state: state) -> Explanation:
 def _runs(node: Any) -> Iterator[str]:
     yield from outline(Placed(node), places)
     if node.is_random_access:
-        yield f"iter(ds): {to_iter(node).inputs_run or 'inline'}"
+        yield f"iter(ds): {to_iter_dataset_node(node).inputs_run or 'inline'}"
 
 
 def _state(node: Node, written: Any) -> str:
     if node.is_random_access:
-        return f"none; of iter(ds): {shown(first_state(to_iter(node)))}"  # type: ignore[arg-type]
+        return f"none; of iter(ds): {shown(first_state(to_iter_dataset_node(node)))}"  # type: ignore[arg-type]
     return shown(written(first_state(node)))  # type: ignore[arg-type]

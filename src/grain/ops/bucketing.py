@@ -214,7 +214,7 @@ class Bucket(IterNode[BucketState]):
         return f"BucketIterDataset(boundaries={list(self.boundaries)}, batch_sizes={list(self.batch_sizes)})"
 
 
-def bucket_by_length(
+def bucket_by_length_node(
     parent: IterNode[Any],
     boundaries: Sequence[int],
     batch_sizes: Sequence[int],

@@ -7,7 +7,7 @@ from typing import Any
 
 from grain.graph.naming import counted
 from grain.graph.node import IterNode, MapNode, Node, Parent, Stateless
-from grain.ops.limiting import PassingOn
+from grain.ops.passing_on import PassingOn
 from grain.options import DatasetOptions
 from grain.plan.kinds import Ahead
 
@@ -124,7 +124,7 @@ class ThreadPrefetch(Transparent):
         return f"ThreadPrefetchIterDataset(prefetch_buffer_size={self.prefetch_buffer_size})"
 
 
-def thread_prefetch(parent: IterNode[Any] | None, prefetch_buffer_size: int) -> ThreadPrefetch:
+def thread_prefetch_node(parent: IterNode[Any] | None, prefetch_buffer_size: int) -> ThreadPrefetch:
     """`prefetch_buffer_size` elements of `parent` ahead; None: of an iterator that is not a pipeline's."""
     if prefetch_buffer_size < 0:
         raise ValueError(f"`prefetch_buffer_size` must be greater than or equal to 0, got {prefetch_buffer_size}")

@@ -154,7 +154,7 @@ class CostBatch(IterNode[CostBatchState]):
         return f"CostBatchIterDataset(max_cost={self.max_cost})"
 
 
-def batch_by_cost(
+def batch_by_cost_node(
     parent: IterNode[Any],
     max_cost: float,
     cost_fn: Callable[[Any], float],

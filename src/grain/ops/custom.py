@@ -8,7 +8,7 @@ from typing import Any
 
 from grain.graph.node import IterNode, MapNode, Node
 from grain.graph.parts import Part
-from grain.ops.sourcing import to_iter
+from grain.ops.sourcing import to_iter_dataset_node
 from grain.plan.kinds import Custom, Read
 from grain.plan.reads import Items
 
@@ -111,7 +111,7 @@ def map_node_of(dataset: Any) -> Any:
 def iter_node_of(dataset: Any) -> Any:
     """The node of an IterDataset, or of the stream of a MapDataset."""
     held = node_of(dataset)
-    return to_iter(held) if held.is_random_access else held
+    return to_iter_dataset_node(held) if held.is_random_access else held
 
 
 def _parents_of(dataset: Any) -> tuple[Node, ...]:

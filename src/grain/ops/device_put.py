@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from grain.graph.node import IterNode
-from grain.ops.configuring import ThreadPrefetch, thread_prefetch
+from grain.ops.configuring import ThreadPrefetch, thread_prefetch_node
 from grain.ops.mapping import map_node
 
 
-def device_put(parent: IterNode[Any], device: Any, cpu_buffer_size: int, device_buffer_size: int) -> ThreadPrefetch:
+def device_put_node(
+    parent: IterNode[Any], device: Any, cpu_buffer_size: int, device_buffer_size: int
+) -> ThreadPrefetch:
     """`parent` on `device`, with elements ready before and after the transfer."""
     try:
         import jax
@@ -19,5 +21,5 @@ def device_put(parent: IterNode[Any], device: Any, cpu_buffer_size: int, device_
     def put(element: Any) -> Any:
         return jax.device_put(element, device)
 
-    placed: Any = map_node(thread_prefetch(parent, cpu_buffer_size), put)
-    return thread_prefetch(placed, device_buffer_size)
+    placed: Any = map_node(thread_prefetch_node(parent, cpu_buffer_size), put)
+    return thread_prefetch_node(placed, device_buffer_size)

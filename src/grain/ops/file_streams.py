@@ -10,7 +10,7 @@ from grain.fields import Fields, Frozen
 from grain.graph.node import IterNode, Node, Parent, copied, required, saved_fields
 from grain.graph.parts import Part
 from grain.ops.interleaving import Interleave
-from grain.ops.limiting import PassingOn
+from grain.ops.passing_on import PassingOn
 
 _END: Any = object()
 

@@ -166,13 +166,14 @@ class IterFlatMap(Transforming, IterNode[FlatMapState]):
         return Node.element_spec(self, parent)
 
 
-def flat_map_node(parent: Node, transform: Any) -> Node:
-    """`ds.flat_map(transform)`."""
+def flat_map_node(parent: Any, transform: Any, fan_out: Any = None) -> Node:
+    """`ds.flat_map(transform, fan_out=fan_out)`."""
+    if fan_out is not None:
+        return _map_split(parent, transform, fan_out)
     return (MapFlatMap if parent.is_random_access else IterFlatMap)(parent, Function(transform, "flat_map"))
 
 
-def split_node(parent: MapNode, transform: Any, counts: Any) -> MapSplit:
-    """`ds.flat_map(transform, fan_out=counts)`."""
+def _map_split(parent: MapNode, transform: Any, counts: Any) -> MapSplit:
     fan_out = FanOut(counts)
     if len(fan_out) != parent.length:
         raise ValueError(

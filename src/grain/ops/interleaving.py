@@ -191,7 +191,7 @@ class _Picked(Fields):
         return self.datasets[self.positions[index]]
 
 
-def interleave(
+def interleave_node(
     datasets: Any, cycle_length: int, make_threads: int, make_buffer_size: int, buffer_size: int
 ) -> Interleave:
     """Interleave `datasets`, `cycle_length` at a time."""

@@ -1,22 +1,92 @@
-"""Mixing streams."""
+"""Mixing datasets in the proportions of weights, on random access and on streams."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields, brief
 from grain.graph.naming import transform_name
-from grain.graph.node import ABSENT, IterNode, Parent, S, copied, required, saved_fields
-from grain.indices.selection import Proportions, proportions
-from grain.ops.combining import Stop, check_stop, weights_of
-from grain.ops.merging import Merging
+from grain.graph.node import ABSENT, IterNode, MapNode, Parent, S, copied, required, saved_fields
+from grain.indices.selection import Proportions, Renormalized, integer_weights, proportions
+from grain.ops.combining import Combining, Merging
+from grain.plan.kinds import Gather
 
 _LARGEST_BLOCK = 4096
 _END = object()
+Stop: TypeAlias = Literal["first", "longest", "renormalize"]
+"""What a mixture does when a dataset has ended."""
+
+
+class Mix(Combining):
+    """Elements of all parents, in the proportions of their weights."""
+
+    weights: tuple[int, ...]
+    epoch_length: int
+
+    @property
+    def length(self) -> int:
+        return self.epoch_length
+
+    def lower(self, *parents: Any) -> Gather:
+        return Gather(parents, proportions(self.weights))
+
+    def __repr__(self) -> str:
+        lengths = brief([parent.length for parent in self.components])
+        selection = f"SelectionWithProportionsMap(proportions={brief(self.weights)}, length={self.length})"
+        return f"MixedMapDataset(parent_lengths={lengths}, selection_map={selection})"
+
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.mix([{inputs}], weights={brief(self.weights)})"
+
+
+class MixOfAll(Combining):
+    """Every element of all parents once, in the proportions of the weights of those that have some left."""
+
+    selection: Renormalized
+
+    def first_call(self, inputs: str) -> str:
+        return f'MapDataset.mix([{inputs}], weights={brief(self.selection.weights)}, stop="renormalize")'
+
+    @property
+    def length(self) -> int:
+        return self.selection.length
+
+    def lower(self, *parents: Any) -> Gather:
+        return Gather(parents, self.selection)
+
+
+def map_mix_node(parents: Sequence[MapNode], weights: Sequence[float] | None, stop: Stop) -> Mix | MixOfAll:
+    """A mixture that ends where `stop` says."""
+    if not parents:
+        raise ValueError("Cannot mix no datasets: `datasets` is empty.")
+    integers = _weights_of(len(parents), weights)
+    empty = [f"{i} ({parent})" for i, parent in enumerate(parents) if not parent.length]
+    if empty:
+        raise ValueError(
+            "All datasets must have positive length for mixing, but dataset(s) at index "
+            f"{', '.join(empty)} have length 0."
+        )
+    _check_stop(stop)
+    if stop == "first":
+        total = sum(integers)
+        # In doubles and in just this form: lengths depend on the rounding.
+        length = min(int(min(p.length / (w / total) for p, w in zip(parents, integers, strict=True))), sys.maxsize)
+        return Mix(tuple(parents), integers, length)
+    lengths = [parent.length for parent in parents]
+    endless = [f"{i} ({parent})" for i, parent in enumerate(parents) if parent.length == sys.maxsize]
+    if endless:
+        raise ValueError(
+            f"A mixture with {stop=} goes on until all datasets have ended, but dataset(s) at index "
+            f"{', '.join(endless)} have no end."
+        )
+    if stop == "renormalize":
+        return MixOfAll(tuple(parents), Renormalized(integers, lengths))
+    return Mix(tuple(parents), integers, proportions(integers).smallest_count(lengths))
 
 
 class Mixing(Merging[S]):
@@ -206,7 +276,7 @@ def _choices(proportions: Proportions, index: int) -> Iterator[int]:
         index, size = index + size, min(size * 8, _LARGEST_BLOCK)
 
 
-def iter_mix(
+def iter_mix_node(
     parents: Sequence[IterNode[Any]] | Mapping[Any, IterNode[Any]],
     weights: Sequence[float] | Mapping[Any, float] | None,
     stop: Stop,
@@ -228,8 +298,25 @@ def iter_mix(
         raise ValueError("`weights` is a mapping but `datasets` is not: pass both as mappings or both as sequences.")
     if not parents:
         raise ValueError("Cannot mix no datasets: `datasets` is empty.")
-    integers = weights_of(len(parents), [1] * len(parents) if weights is None else weights)
-    check_stop(stop)
+    integers = _weights_of(len(parents), [1] * len(parents) if weights is None else weights)
+    _check_stop(stop)
     if stop == "first" and not is_counted and cost_fn is None:
         return IterMix(tuple(parents), integers, keys)
     return CountedMix(tuple(parents), integers, keys, stop, cost_fn)
+
+
+def _check_stop(stop: Stop) -> None:
+    """Refuse to end a mixture in an unknown way."""
+    if stop not in get_args(Stop):
+        raise ValueError(f'stop must be "first", "longest" or "renormalize", got {stop!r}.')
+
+
+def _weights_of(datasets: int, weights: Sequence[float] | None) -> tuple[int, ...]:
+    """One weight, as an integer, for each of so many datasets."""
+    if weights is None:
+        return (1,) * datasets
+    if len(weights) != datasets:
+        raise AssertionError(
+            f"mix needs one weight for each dataset, got {len(weights)} weights for {datasets} datasets."
+        )
+    return integer_weights(weights)

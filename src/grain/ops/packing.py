@@ -256,12 +256,12 @@ class PackingOptions(TypedDict):
     max_sequences_per_bin: NotRequired[int | None]
 
 
-def pack_first_fit(parent: IterNode[Any], **options: Unpack[PackingOptions]) -> Packing:
+def pack_first_fit_node(parent: IterNode[Any], **options: Unpack[PackingOptions]) -> Packing:
     """Each document into the first row with room."""
     return _pack(parent, FirstFit, **options)
 
 
-def pack_best_fit(parent: IterNode[Any], **options: Unpack[PackingOptions]) -> Packing:
+def pack_best_fit_node(parent: IterNode[Any], **options: Unpack[PackingOptions]) -> Packing:
     """Each document into the fullest row with room."""
     return _pack(parent, BestFit, **options)
 

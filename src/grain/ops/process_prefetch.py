@@ -11,7 +11,7 @@ from grain.fields import Frozen
 from grain.graph.node import IterNode
 from grain.graph.specs import element_spec
 from grain.indices.arithmetic import integer
-from grain.ops.worker_parts import Sharded, in_turn, prefetch_in_threads, worker_part
+from grain.ops.worker_parts import Sharded, in_turn, multithread_prefetch_node, worker_part
 from grain.options import MultiprocessingOptions, warn
 from grain.plan.kinds import Remote
 
@@ -50,7 +50,7 @@ class ProcessPrefetch(IterNode[None]):
         return f"ProcessPrefetchIterDataset(buffer_size={self.distribution.buffer_size})"
 
 
-def prefetch_in_processes(
+def mp_prefetch_node(
     whole: IterNode[Any],
     options: MultiprocessingOptions | None,
     worker_init_fn: Callable[[int, int], None] | None,
@@ -71,7 +71,7 @@ def prefetch_in_processes(
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         if worker_init_fn is not None:
             warn("worker_init_fn is not called: without a GIL, `mp_prefetch` uses threads.")
-        return prefetch_in_threads(whole, count, buffer_size, is_sequential)
+        return multithread_prefetch_node(whole, count, buffer_size, is_sequential)
     distribution = Distribution(whole, count, is_sequential, buffer_size, worker_init_fn)
     asked = f"mp_prefetch(num_workers={count}, per_worker_buffer_size={buffer_size})"
     parts = [ProcessPrefetch(distribution, index) for index in range(count)]

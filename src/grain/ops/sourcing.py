@@ -165,7 +165,7 @@ class ToIter(IterNode[Reading]):
         return f"PrefetchIterDataset(read_options={self.read_options}, allow_nones={self.allow_nones})"
 
 
-def to_iter(parent: MapNode, read_options: ReadOptions | None = None, allow_nones: bool = False) -> ToIter:
+def to_iter_dataset_node(parent: MapNode, read_options: ReadOptions | None = None, allow_nones: bool = False) -> ToIter:
     """A stream of `parent`."""
     return ToIter(parent, read_options or parent.default_read_options, allow_nones)
 

@@ -277,7 +277,7 @@ class SplittingOptions(TypedDict):
     bos_token_id: NotRequired[int | None]
 
 
-def concat_and_split(parent: IterNode[Any], **options: Unpack[SplittingOptions]) -> ConcatThenSplit:
+def concat_and_split_node(parent: IterNode[Any], **options: Unpack[SplittingOptions]) -> ConcatThenSplit:
     """The documents of `parent`, one after the other, in rows of `length_struct`."""
     return _concat_and_split(parent, **options)
 

@@ -22,9 +22,9 @@ from grain.graph.naming import counted
 from grain.graph.node import Context, IterNode, MapNode, Node, WorkerContext, ancestors
 from grain.graph.parts import Part
 from grain.graph.seeds import default_seed
-from grain.ops.configuring import IterSeed, Transparent, WithOptions, collected_options, thread_prefetch
+from grain.ops.configuring import IterSeed, Transparent, WithOptions, collected_options, thread_prefetch_node
 from grain.ops.interleaving import Interleave
-from grain.ops.ordering import slice_of
+from grain.ops.slicing import slice_node
 
 
 def sharded(node: IterNode[Any], index: int, count: int, sequential: bool = False) -> IterNode[Any]:
@@ -50,7 +50,7 @@ def _own_part(node: Node, part: Part) -> Node | None:
     if own is not None:
         return own
     if isinstance(node, MapNode) and not (part.is_sequential and node.is_divisible):
-        return slice_of(node, part.share_of(node.length))
+        return slice_node(node, part.share_of(node.length))
     if not node.parents:
         raise ValueError(
             f"Cannot slice `IterDataset` source. {node} can not be divided between {part.count} workers: it has "
@@ -135,11 +135,13 @@ def in_turn(
     return _CarriedOptions(turns, collected_options(whole))
 
 
-def prefetch_in_threads(parent: IterNode[Any], num_threads: int, buffer_size: int, sequential: bool) -> IterNode[Any]:
+def multithread_prefetch_node(
+    parent: IterNode[Any], num_threads: int, buffer_size: int, sequential: bool
+) -> IterNode[Any]:
     """`parent`, divided between threads."""
     if num_threads < 0:
         raise ValueError(f"num_threads must be 0 (none) or more, got {num_threads}.")
     parts = [worker_part(parent, index, num_threads, sequential) for index in range(num_threads)]
     asked = f"multithread_prefetch(num_threads={num_threads}, buffer_size={buffer_size})"
-    ahead = [thread_prefetch(part, buffer_size) for part in parts]
+    ahead = [thread_prefetch_node(part, buffer_size) for part in parts]
     return in_turn(parent, ahead, asked, counted(num_threads, "thread"), buffer_size, sequential)

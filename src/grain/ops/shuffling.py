@@ -1,4 +1,4 @@
-"""Shuffling a stream within windows."""
+"""Operators on the order of elements: all of them, or those within a window."""
 
 from __future__ import annotations
 
@@ -9,13 +9,54 @@ from typing import Any
 import numpy as np
 
 from grain.fields import Fields
-from grain.graph.node import IterNode, Parent
+from grain.graph.node import MapNode, Node, Parent
+from grain.graph.seeds import required_seed, shown_seed
 from grain.indices.arithmetic import integer
-from grain.indices.permutation import permuted_array
-from grain.ops.limiting import PassingOn
-from grain.ops.ordering import checked_window
+from grain.indices.permutation import SEEDS, permuted_array
+from grain.ops.passing_on import PassingOn, Reordering
+from grain.plan.index_steps import Permute, WindowPermute
 
-_SEEDS = 2**32
+
+class Shuffle(Reordering):
+    """All of the parent in a random order, another one in every epoch."""
+
+    seed: int
+    is_divisible = True
+
+    def index_step(self) -> Permute:
+        return Permute(self.parent.length, self.seed)
+
+    @property
+    def call(self) -> str:
+        return f"shuffle({shown_seed(self.seed, self.parents)})"
+
+    def __str__(self) -> str:
+        return "ShuffleMapDataset"
+
+
+def shuffle_node(parent: MapNode, seed: int | None) -> Shuffle:
+    """Shuffle with `seed`, or the pipeline's."""
+    seed = int(required_seed(seed, (parent,), "shuffle"))
+    if not 0 <= seed < SEEDS:
+        raise ValueError(f"Seed must be an integer between 0 and 2**32-1 (got seed={seed}).")
+    return Shuffle(parent, seed)
+
+
+class WindowShuffle(Reordering):
+    """Each `window_size` consecutive elements in a random order."""
+
+    window_size: int
+    seed: int
+
+    def index_step(self) -> WindowPermute:
+        return WindowPermute(self.window_size, self.seed)
+
+    @property
+    def call(self) -> str:
+        return f"window_shuffle({self.window_size}, seed={self.seed})"
+
+    def __str__(self) -> str:
+        return "WindowShuffleMapDataset"
 
 
 class WindowState(Fields):
@@ -67,7 +108,7 @@ class IterWindowShuffle(PassingOn[WindowState]):
         state._read, state._window = None, ()
         if not read:
             return False
-        order = permuted_array(np.arange(len(read)), len(read), (self.seed + state.window_index) % _SEEDS)[::-1]
+        order = permuted_array(np.arange(len(read)), len(read), (self.seed + state.window_index) % SEEDS)[::-1]
         state._window = [read[place] for place in order.tolist()]
         state.parent_window_start_state = state._next_start
         return True
@@ -84,6 +125,10 @@ class IterWindowShuffle(PassingOn[WindowState]):
         return "WindowShuffleIterDataset"
 
 
-def iter_window_shuffle(parent: IterNode[Any], window_size: int, seed: int) -> IterWindowShuffle:
-    """Shuffle `parent` within windows."""
-    return IterWindowShuffle(parent, checked_window(window_size), integer("seed", seed))
+def window_shuffle_node(parent: Any, window_size: int, seed: int) -> Node:
+    """`ds.window_shuffle(window_size, seed=seed)`."""
+    window_size = integer("window_size", window_size)
+    if window_size < 0:
+        raise ValueError(f"window_size must not be negative, got {window_size}.")
+    kind = WindowShuffle if parent.is_random_access else IterWindowShuffle
+    return kind(parent, window_size, integer("seed", seed))

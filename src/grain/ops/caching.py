@@ -1,4 +1,4 @@
-"""Operators on how long a stream lasts: limit, repeat, cache."""
+"""Elements of a stream, kept in memory for later passes."""
 
 from __future__ import annotations
 
@@ -7,96 +7,8 @@ from itertools import islice
 from typing import Any
 
 from grain.fields import Fields
-from grain.graph.node import IterNode, Parent, S
-from grain.ops.ordering import checked_epochs
-
-
-class PassingOn(IterNode[S]):
-    """An operator whose elements are those of its only parent."""
-
-    parent: Any
-
-    @property
-    def parents(self) -> tuple[Any]:
-        return (self.parent,)
-
-    def element_spec(self, parent: Any) -> Any:
-        return parent
-
-
-class LimitState(Fields):
-    count_elements_read: int = 0
-
-
-class Limit(PassingOn[LimitState]):
-    """At most `count` elements of the parent."""
-
-    count: int
-    State = LimitState
-
-    def run(self, state: LimitState, *parents: Parent) -> Iterator[Any]:
-        (parent,) = parents
-        if state.count_elements_read >= self.count:
-            return
-        for element in parent:
-            state.count_elements_read += 1
-            yield element
-            if state.count_elements_read >= self.count:
-                return
-
-    def get_next_index(self, state: LimitState, parent: Parent) -> int:
-        return int(state.count_elements_read)
-
-    def set_next_index(self, state: LimitState, parent: Parent, index: int) -> None:
-        parent.set_next_index(index)
-        state.count_elements_read = index
-
-    def __str__(self) -> str:
-        return f"LimitIterDataset(count={self.count})"
-
-
-def limit(parent: IterNode[Any], count: int) -> Limit:
-    """At most `count` elements of `parent`."""
-    if count <= 0:
-        raise ValueError(f"Count must be a positive integer. Got {count}.")
-    return Limit(parent, count)
-
-
-class RepeatState(Fields):
-    epoch: int = 0
-
-
-class IterRepeat(PassingOn[RepeatState]):
-    """The same elements again, `num_epochs` times or for ever."""
-
-    num_epochs: int | None
-    State = RepeatState
-
-    def run(self, state: RepeatState, *parents: Parent) -> Iterator[Any]:
-        (parent,) = parents
-        is_whole_epoch = False
-        while state.epoch != self.num_epochs:
-            is_empty = is_whole_epoch
-            for element in parent:
-                is_empty = False
-                yield element
-            state.epoch += 1
-            if state.epoch == self.num_epochs or (is_empty and self.num_epochs is None):
-                return
-            parent.reset(keeps_caches=True)
-            is_whole_epoch = True
-
-    @property
-    def iterator_name(self) -> str:
-        return f"_RepeatDatasetIterator(num_epochs={self.num_epochs})"
-
-    def __str__(self) -> str:
-        return f"RepeatIterDataset(num_epochs={self.num_epochs})"
-
-
-def iter_repeat(parent: IterNode[Any], num_epochs: int | None) -> IterRepeat:
-    """`parent` again and again."""
-    return IterRepeat(parent, checked_epochs(num_epochs))
+from grain.graph.node import Parent
+from grain.ops.passing_on import PassingOn
 
 
 class CacheState(Fields):

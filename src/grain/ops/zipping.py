@@ -1,4 +1,4 @@
-"""Operators with several parents, on streams: what they share, and zipping."""
+"""Datasets side by side, on random access and on streams."""
 
 from __future__ import annotations
 
@@ -7,18 +7,34 @@ from typing import Any
 
 from grain.errors import StateMismatchError, is_from
 from grain.fields import Fields
-from grain.graph.node import IterNode, Node, Parent, S, required
-from grain.ops.combining import check_parents
+from grain.graph.node import IterNode, MapNode, Node, Parent, required
+from grain.ops.combining import Combining, Merging
+from grain.plan.kinds import Join
 
 
-class Merging(IterNode[S]):
-    """An operator on several streams."""
+class Zip(Combining):
+    """Tuples of the elements that the parents have at the same index."""
 
-    components: tuple[IterNode[Any], ...]
+    def first_call(self, inputs: str) -> str:
+        return f"MapDataset.zip([{inputs}])"
 
-    @property
-    def parents(self) -> tuple[IterNode[Any], ...]:
-        return self.components
+    def lower(self, *parents: Any) -> Join:
+        return Join(parents)
+
+    def element_spec(self, *parents: Any) -> Any:
+        return parents
+
+    def __str__(self) -> str:
+        return f"ZipMapDataset(parents={self.components})"
+
+
+def map_zip_node(parents: Sequence[MapNode]) -> Zip:
+    """`parents` side by side."""
+    _check_parents(parents)
+    lengths = [parent.length for parent in parents]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"All parents must have the same length. Got lengths {lengths}.")
+    return Zip(tuple(parents))
 
 
 class ZipState(Fields):
@@ -55,7 +71,7 @@ class IterZip(Merging[ZipState]):
                         self._check_ends(position, streams)
                     return
                 except Exception as caught:
-                    if error is None and not takes_a_turn(self.components[position], caught):
+                    if error is None and not _takes_a_turn(self.components[position], caught):
                         raise
                     streams[position] = iter(parents[position])
                     elements.append(None)  # the others pass over their elements too
@@ -103,7 +119,7 @@ class IterZip(Merging[ZipState]):
         return f"ZipIterDataset(parents={self.components}, strict={self.strict})"
 
 
-def takes_a_turn(node: Node, error: Exception) -> bool:
+def _takes_a_turn(node: Node, error: Exception) -> bool:
     """Whether an element of `node` was lost with `error`, and not only a part of what one is made of."""
     while not is_from(error, node) and isinstance(node, IterNode) and node.parents:
         if not (node.is_one_to_one or node.reads_by_index):
@@ -112,7 +128,13 @@ def takes_a_turn(node: Node, error: Exception) -> bool:
     return True
 
 
-def iter_zip(parents: Sequence[IterNode[Any]], strict: bool) -> IterZip:
+def iter_zip_node(parents: Sequence[IterNode[Any]], strict: bool) -> IterZip:
     """Streams side by side."""
-    check_parents(parents)
+    _check_parents(parents)
     return IterZip(tuple(parents), strict)
+
+
+def _check_parents(parents: Sequence[Any]) -> None:
+    """Refuse to combine nothing."""
+    if not parents:
+        raise ValueError("At least one parent must be provided.")

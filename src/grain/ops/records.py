@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, get_origin
 
 from grain import transforms
 from grain.elements.record import Record, RecordMetadata
@@ -129,8 +130,22 @@ def _is_on_iterators(operation: Any) -> bool:
     if Operation in type(operation).__mro__:
         return True
     function = operation if inspect.isroutine(operation) else type(operation).__call__
-    annotations = map(str, getattr(function, "__annotations__", {}).values())
-    return inspect.isgeneratorfunction(function) or any("Iterator[" in annotation for annotation in annotations)
+    return inspect.isgeneratorfunction(function) or any(map(_is_iterator, _annotations(function)))
+
+
+def _annotations(function: Any) -> Iterator[Any]:
+    """What a function says that it takes and returns; names that mean nothing where it was written are left out."""
+    for annotation in getattr(function, "__annotations__", {}).values():
+        if not isinstance(annotation, str):
+            yield annotation
+            continue
+        with contextlib.suppress(Exception):
+            yield eval(annotation, getattr(inspect.unwrap(function), "__globals__", {}))
+
+
+def _is_iterator(annotation: Any) -> bool:
+    kind = get_origin(annotation) or annotation
+    return isinstance(kind, type) and issubclass(kind, Iterator)
 
 
 def modern(operation: Any) -> Any:

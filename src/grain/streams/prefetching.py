@@ -120,7 +120,6 @@ class Run:
                 self._is_stopped = True
                 self._changed.notify_all()
 
-
     def wait_until_stopped(self, seconds: float | None) -> None:
         """Wait until the thread does not touch the stream below any more, at most so long."""
         if self.thread is not threading.current_thread():
@@ -128,6 +127,13 @@ class Run:
                 self._reading.release()
             if self.thread.ident is not None:  # or an interrupt has come while it was started, and it ends by itself
                 self.thread.join(seconds)
+
+
+def _stop(run: weakref.ref[Run]) -> None:
+    """Stop a run, unless it is gone; if finalizers knew the run itself, users' functions would live on."""
+    found = run()
+    if found is not None:
+        found.stop()
 
 
 class ReadAhead:
@@ -151,7 +157,7 @@ class ReadAhead:
             if self.position.saved is None:
                 self.position.saved = self.parent.save()
             self._run = Run(self.parent, self.position.saved, self._size, self._name)
-            weakref.finalize(self, self._run.stop)
+            weakref.finalize(self, _stop, weakref.ref(self._run))
             self._run.thread.start()
         return self._run
 

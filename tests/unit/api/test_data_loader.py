@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import pickle
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -351,3 +352,23 @@ def test_as_in_the_guide():
         np.testing.assert_array_equal(next(iterator)["label"], following["label"])
     cropped = next(iter(DataLoader(data_source=Images(), sampler=sampler, operations=[Resize(), Crop()])))
     assert cropped["image"].shape[0] in (1, 2)
+
+
+def on_iterators(records: Iterator[Record]) -> Iterator[Record]:
+    return (record for record in records)
+
+
+def in_words(records: "Iterator[Record]"):
+    return (record for record in records)
+
+
+def on_elements(element: "list[Iterator[int]]") -> "Missing[Iterator[int]]":  # noqa: F821 - a name that is not there
+    return element
+
+
+def test_callables_are_told_apart_by_what_their_annotations_mean():
+    from grain.ops.records import method_of
+
+    assert method_of(on_iterators) == method_of(in_words) == "operation"
+    assert method_of(on_elements) == method_of(abs) == "map"
+    assert list(loader(on_iterators, records=4)) == [0, 1, 2, 3]

@@ -1,7 +1,9 @@
 """Reading with threads: the same elements as inline, at most a buffer ahead."""
 
+import gc
 import itertools
 import threading
+import weakref
 
 import pytest
 
@@ -216,3 +218,36 @@ def test_measuring_and_resting_hand_over_to_each_other(monkeypatch):
     iterator.set_state({"next_index": 100})
     assert steps(iterator) == expected[100:]
     assert function.calls == [*range(200), *range(100, 200)]
+
+
+def test_what_was_learned_of_a_map_dataset_helps_its_next_iterator(monkeypatch):
+    begun = []
+
+    class Watching(threads.Pacing):
+        def __init__(self, ceiling, new_probe, learned):
+            super().__init__(ceiling, new_probe, learned)
+            begun.append(learned)
+
+    monkeypatch.setattr(threads, "Pacing", Watching)
+    dataset = MapDataset.source(list(range(100))).map(lambda x: x + 1)
+    for _ in range(2):
+        with iter(dataset) as iterator:
+            next(iterator)
+            iterator._stream._reader._pacing.level = 3
+    assert [learned.level for learned in begun] == [0, 3]
+
+
+def test_a_function_that_knows_its_iterator_does_not_keep_it_alive():
+    def reader_of_one():
+        known = []
+
+        def knowing(x):
+            return x if known else None
+
+        known.append(iter(MapDataset.range(40).map(knowing).to_iter_dataset(ReadOptions())))
+        next(known[0])
+        return weakref.ref(known[0]._stream._reader)
+
+    reader = reader_of_one()
+    gc.collect()
+    assert reader() is None

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from grain.graph.node import Context, IterNode
+from grain.graph.node import Context, Node
 from grain.options import ReadOptions
 from grain.plan.kinds import Boundary
 from grain.runtime.local.chunks import Piece, Work, whole_groups
@@ -27,7 +27,8 @@ SECONDS_TO_STOP = 1.0
 _DIRECT_CHUNKS = 8
 """After how many chunks to look at the clock where elements are passed on as they are."""
 
-_learned: weakref.WeakKeyDictionary[IterNode[Any], Learned] = weakref.WeakKeyDictionary()
+_learned: weakref.WeakKeyDictionary[Node, Learned] = weakref.WeakKeyDictionary()
+"""By what is read: the node of a MapDataset lives longer than that of its stream, which each iterator makes."""
 
 
 def _parts(inline: InlineReader, start: int) -> Iterator[Iterable[Any]]:
@@ -38,6 +39,13 @@ def _parts(inline: InlineReader, start: int) -> Iterator[Iterable[Any]]:
         yield inline.rest(start + 1) or ()
 
 
+def _stop(work: weakref.ref[Work]) -> None:
+    """Stop work that threads are still doing; otherwise nobody knows it any more."""
+    found = work()
+    if found is not None:
+        found.stop()
+
+
 class ThreadReader:
     """Reads a boundary's elements ahead, with as many threads as help."""
 
@@ -45,7 +53,8 @@ class ThreadReader:
         self.context = context
         self._boundary, self._length = boundary, boundary.length
         self._options: ReadOptions = boundary.operator.read_options  # type: ignore[attr-defined]
-        learned = _learned.get(boundary.operator, NOTHING_LEARNED)
+        self._dataset: Node = boundary.operator.parents[0]
+        learned = _learned.get(self._dataset, NOTHING_LEARNED)
         self._pacing = Pacing(self._options.num_threads, Probe, learned)
         self._pieces: deque[Piece] = deque()
         """What was taken and may not have been used up; the first one is being used."""
@@ -60,7 +69,8 @@ class ThreadReader:
 
     def _begin(self) -> None:
         self._work = Work(self._boundary, self._options.prefetch_buffer_size)
-        weakref.finalize(self, self._work.stop)
+        # Not the work itself: whoever is known to the registry of finalizers lives on, and with it users' functions.
+        weakref.finalize(self, _stop, weakref.ref(self._work))
 
     def first(self, start: int) -> Iterable[Any] | None:
         """As `rest`."""
@@ -153,7 +163,7 @@ class ThreadReader:
             self._begin()
 
     def _remember(self) -> None:
-        _learned[self._boundary.operator] = self._pacing.learned
+        _learned[self._dataset] = self._pacing.learned
 
     def after_failure(self, index: int) -> int:
         """Where to go on when the element at `index` has failed: after it, or after all that was read with it."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grain.api.checking import assert_equal_output_after_checkpoint
 from grain.api.dataset import apply_transformations, get_element_spec
 from grain.api.dataset_iterator import (
     DatasetIterator,
@@ -17,10 +16,8 @@ from grain.api.dataset_iterator import (
     get_next_index,
     set_next_index,
 )
-from grain.api.elastic import ElasticIterator
 from grain.api.iter_dataset import NodeIterDataset, T
 from grain.api.map_dataset import NodeMapDataset
-from grain.api.tuning import PerformanceConfig, pick_performance_config
 from grain.elements.padding import batch_and_pad
 from grain.graph.node import Context, WorkerContext
 from grain.graph.specs import ShapeDtypeStruct, ShapeDtypeStructProtocol
@@ -50,7 +47,6 @@ from grain.transforms import MapWithIndex as MapWithIndexTransform
 __all__ = [
     "CacheIterDataset",
     "DatasetOptions",
-    "ElasticIterator",
     "ExecutionTrackingMode",
     "FlatMapIterDataset",
     "FlatMapMapDataset",
@@ -59,7 +55,6 @@ __all__ = [
     "LimitIterDataset",
     "MapWithIndexTransform",
     "PackingStatistics",
-    "PerformanceConfig",
     "RebatchIterDataset",
     "RepeatIterDataset",
     "RngPool",
@@ -73,7 +68,6 @@ __all__ = [
     "ZipIterDataset",
     "ZipMapDataset",
     "apply_transformations",
-    "assert_equal_output_after_checkpoint",
     "batch_and_pad",
     "device_put",
     "get_element_spec",
@@ -81,12 +75,14 @@ __all__ = [
     "get_next_index",
     "index_shuffle",
     "multithread_prefetch",
-    "pick_performance_config",
     "set_next_index",
 ]
 # What not every program needs, and `import grain` alone need not wait for.
 FOUND_LATER = found_in(
     {
+        "grain.api.checking": ["assert_equal_output_after_checkpoint"],
+        "grain.api.elastic": ["ElasticIterator"],
+        "grain.api.tuning": ["PerformanceConfig", "pick_performance_config"],
         "grain.api.file_datasets": [
             "GeneratorIterDataset",
             "JsonLinesIterDataset",
@@ -104,6 +100,8 @@ FOUND_LATER = found_in(
     }
 )
 if TYPE_CHECKING:
+    from grain.api.checking import assert_equal_output_after_checkpoint
+    from grain.api.elastic import ElasticIterator
     from grain.api.file_datasets import (
         GeneratorIterDataset,
         JsonLinesIterDataset,
@@ -118,10 +116,12 @@ if TYPE_CHECKING:
         FirstFitPackIterDataset,
         PackAndBatchOperation,
     )
+    from grain.api.tuning import PerformanceConfig, pick_performance_config
 
     __all__ += ["GeneratorIterDataset", "JsonLinesIterDataset", "ParquetIterDataset", "TFRecordIterDataset"]
     __all__ += ["BOSHandling", "BestFitPackIterDataset", "ConcatThenSplitIterDataset", "FirstFitPackIterDataset"]
-    __all__ += ["PackAndBatchOperation", "WebDatasetIterDataset"]
+    __all__ += ["ElasticIterator", "PackAndBatchOperation", "PerformanceConfig", "WebDatasetIterDataset"]
+    __all__ += ["assert_equal_output_after_checkpoint", "pick_performance_config"]
 
     from grain.api.dataset import Dataset
     from grain.api.iter_dataset import IterDataset

@@ -155,7 +155,7 @@ class IterMix(Mixing[MixState]):
                 state.index, state.stop = state.index + 1, True
                 return
             except Exception as error:
-                state.index += 1
+                state.index += not parents[component].holds()  # where it holds a part of its element, that still comes
                 error.add_note(f"Exception caught while processing dataset @ input_index={component}")
                 raise
             state.index += 1

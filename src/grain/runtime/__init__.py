@@ -16,8 +16,8 @@
 6. **The user's process is killed**: the fork server sees it and ends, and with it, by the kernel, all workers, within a
    second or two, whatever they are doing. Spawned workers look for themselves once a second.
 7. **Ctrl-C** is for the user's process: threads and workers do not get it. Whatever was being waited for comes with the
-   next call, and the state is the one before the call that was interrupted (`streams/cursor.py`). A function that raises
-   such an interrupt in a thread or a worker interrupts the consumer.
+   next call, and the state is the one before the call that was interrupted (`streams/cursor.py`). A function that
+   raises such an interrupt in a thread or a worker interrupts the consumer.
 8. **`close`** may be called at any time, twice, and from another thread. It does not wait for workers: those that are
    in a user's function get two seconds, and are then killed. For threads it waits a second; they end after their
    function.

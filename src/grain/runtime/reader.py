@@ -9,7 +9,6 @@ from grain.graph.node import Context
 from grain.options import ReadOptions
 from grain.plan.kinds import Boundary
 from grain.runtime.local.inline import InlineReader
-from grain.runtime.local.threads import ThreadReader
 
 
 class Reader(Protocol):
@@ -48,5 +47,7 @@ def reader_of(boundary: Boundary, context: Context) -> Reader:
     """The reader that the boundary's options ask for."""
     options: ReadOptions = boundary.operator.read_options  # type: ignore[attr-defined]
     if options.num_threads and options.prefetch_buffer_size:
+        from grain.runtime.local.threads import ThreadReader  # only now: `import grain` is to be fast
+
         return ThreadReader(boundary, context)
     return InlineReader(boundary, context)

@@ -74,6 +74,11 @@ class Progression(IndexStep):
     def __call__(self, index: Index) -> Index:
         return exact(index % self.length, abs(self.step), self.start) * self.step + self.start
 
+    @property
+    def int_function(self) -> Callable[[int], int]:
+        start, step, length = self.start, self.step, self.length
+        return lambda index: index % length * step + start
+
 
 class Affine(IndexStep):
     """`index * scale + offset`."""

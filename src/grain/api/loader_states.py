@@ -11,8 +11,8 @@ from typing import Any
 from grain.errors import StateMismatchError
 from grain.fields import Frozen
 from grain.graph.node import IterNode
+from grain.graph.positions import anchored, split_anchored
 from grain.ops.interleaving import Position
-from grain.streams.stream import anchored, split_anchored
 
 _VERSION = 2
 _PASSED = "passed_since_last_seen"

@@ -10,6 +10,9 @@ from grain.fields import Fields
 from grain.graph.node import Parent
 from grain.ops.passing_on import PassingOn
 
+_MOST_ERRORS = 10_000
+"""So many errors, one after the other, are no accident."""
+
 
 class CacheState(Fields):
     position: int = 0
@@ -81,13 +84,14 @@ class Cache(PassingOn[CacheState]):
 
 def _without_errors(parent: Parent) -> Iterator[Any]:
     """The elements that do not fail; an error that would come for ever is raised."""
-    before = None
+    errors, after = 0, None
     while True:
         try:
-            yield from parent
+            for element in parent:  # `yield from` would close a user's iterator when this is thrown away
+                errors = 0
+                yield element
             return
         except Exception:
-            after = parent.save()
-            if after == before:
+            before, after, errors = after, parent.save(), errors + 1
+            if errors == _MOST_ERRORS or (after == before and not parent.holds()):
                 raise
-            before = after

@@ -116,6 +116,8 @@ class FlatMapState(Fields):
     next_index_in_buffer: int = 0
     _items: Sequence[Any] = ()
     _has_ended: bool = False
+    _has_failed: bool = False
+    """Whether an error has come after `parent`, which has something half done."""
 
 
 class IterFlatMap(Transforming, IterNode[FlatMapState]):
@@ -138,16 +140,18 @@ class IterFlatMap(Transforming, IterNode[FlatMapState]):
                 state.next_index_in_buffer += 1
                 yield items[state.next_index_in_buffer - 1]
             if not (parent.holds() or state._has_ended):
-                state.parent = parent.save()
+                state.parent, state._has_failed = parent.save(), False
             try:
                 element = next(elements, _END)
                 if element is _END:
-                    state._has_ended = True
+                    if state._has_failed and not parent.holds():
+                        state.parent, state.next_index_in_buffer, state._items = parent.save(), 0, ()
+                    state._has_ended, state._has_failed = True, False
                     return
                 items = self._expanded(element, parent)
             except Exception:
-                state.next_index_in_buffer, state._items = 0, ()
-                if not parent.holds():  # that element is passed over
+                state.next_index_in_buffer, state._items, state._has_failed = 0, (), parent.holds()
+                if not state._has_failed:  # that element is passed over
                     state.parent = parent.save()
                 raise
             state.next_index_in_buffer, state._items = 0, items

@@ -15,6 +15,7 @@ from grain.elements.trees import flatten_with_path
 from grain.errors import add_place
 from grain.fields import Fields
 from grain.graph.node import IterNode, Parent
+from grain.graph.positions import anchored
 from grain.indices.arithmetic import integer
 from grain.observe.packing_statistics import count_row
 
@@ -145,6 +146,8 @@ class Batch:
         """The documents of each row: a row is made when it is handed out, while that much memory is warm."""
         self.end: Any = None
         """Where the parent was after the last document, once that is known."""
+        self._since = self._errors = 0
+        """How many documents have come since, and errors that have cost the next one a part of itself."""
         self._examples: Sequence[Any] = ()
         """The features of the document that opened the batch."""
 
@@ -163,10 +166,12 @@ class Batch:
         waiting = self.waiting
         while True:
             if not waiting:
-                # Documents for which there are empty rows have room; nobody will ask where the parent was before them.
+                # Documents for which there are empty rows have room: so many are read at a time.
                 unopened = self._node.num_packing_bins - len(self.rows)
-                if not parent.holds():
-                    self.end = None if unopened else parent.save()
+                if parent.holds():
+                    self._errors += 1
+                else:
+                    self.end, self._since, self._errors = parent.save(), 0, 0
                 waiting.extend(islice(iter(parent), unopened or 1))
             if not waiting:
                 self.end = parent.save()
@@ -185,7 +190,10 @@ class Batch:
                     raise
                 count = self._place(columns)
                 del waiting[:count]
+                self._since += count
                 if count < together:
+                    if self._errors:
+                        self.end = anchored(self.end, self._since, self._errors)
                     return
 
     def _columns(self, elements: Sequence[Any]) -> list[list[Any]]:

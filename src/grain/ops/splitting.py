@@ -107,7 +107,7 @@ class ConcatThenSplit(IterNode[SplitState]):
         slices, state._ready = state.remainder_slices, deque()
         if any(bounds != _UNCUT for bounds in slices.values()):
             try:
-                element = next(iter(parent), _END)
+                element = self._read_again(parent)
                 if element is _END:
                     raise StateMismatchError(
                         f"The state does not fit {self}: the document that the next row begins with is missing. "
@@ -119,6 +119,16 @@ class ConcatThenSplit(IterNode[SplitState]):
                 raise
             starts = [slices[name][0] if name in slices else 0 for name in self.format.names]
             state._remainder = Piece(documents, starts, whole, copied(state.parent_state))
+
+    @staticmethod
+    def _read_again(parent: Parent) -> Any:
+        """The parent's next element; errors that only cost it a part of that have been raised before."""
+        while True:
+            try:
+                return next(iter(parent), _END)
+            except Exception:
+                if not parent.holds():
+                    raise
 
     def _fill(self, state: SplitState, parent: Parent, ready: deque[Row]) -> bool:
         """Fill the next row, and those that overtake it; False where there are no documents left."""

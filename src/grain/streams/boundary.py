@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grain.graph.node import Context, required
+from grain.graph.positions import ANCHOR
 from grain.indices.arithmetic import integer
 from grain.plan.kinds import Boundary
 from grain.runtime.reader import reader_of
@@ -27,18 +28,20 @@ class BoundaryStream(Stream):
         return self.operator.run(self.state, self._reader)
 
     def save(self) -> Any:
+        return {"next_index": self.state.next_index} if self._to_pass is None else super().save()
+
+    def _saved(self) -> Any:
         return {"next_index": self.state.next_index}
 
-    _saved = save
-
     def restore(self, saved: Any) -> None:
-        self._go(self._checked(saved))
+        if isinstance(saved, dict) and ANCHOR in saved:
+            super().restore(saved)
+        else:
+            self._go(self._checked(saved))
 
-    def loaded(self, saved: Any) -> list[Change]:
+    def _loaded(self, saved: Any) -> list[Change]:
         index = self._checked(saved)
         return [lambda: self._go(index)]
-
-    _loaded = loaded
 
     def _checked(self, saved: Any) -> int:
         if not isinstance(saved, dict) or "next_index" not in saved:

@@ -21,8 +21,9 @@ from types import GeneratorType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from grain.graph.node import copied
+from grain.graph.positions import ANCHOR, anchored, split_anchored
 from grain.observe.counters import Counts
-from grain.streams.stream import ANCHOR, Stream, anchored, split_anchored
+from grain.streams.stream import Stream
 
 T = TypeVar("T", covariant=True)
 Generated: TypeAlias = "GeneratorType[Any, None, None]"
@@ -258,7 +259,7 @@ class Cursor(Generic[T]):
     def set_state(self, state: dict[str, Any]) -> None:
         """Go to where `get_state` said."""
         stream, track = self._stream, self._track
-        if stream.is_atomic:
+        if stream.is_atomic and ANCHOR not in state:
             stream.restore(state)
             if not track.restored(stream.save()):
                 self._elements = self._resumed()

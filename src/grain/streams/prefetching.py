@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from grain.fields import Fields
 from grain.graph.node import Context, IterNode, copied
+from grain.graph.positions import split_anchored
 from grain.observe.counters import Counters, Counts
 from grain.streams.cursor import Cursor
 from grain.streams.stream import Change, Stream
@@ -233,6 +234,10 @@ class PrefetchStream(Stream):
     def _saved(self) -> Any:
         saved = self._ahead.position.saved
         return self._ahead.parent.save() if saved is None else copied(saved)
+
+    def holds(self) -> bool:
+        """Whether the stream below did as of the last element, and its state is an anchor and what has come since."""
+        return split_anchored(self._ahead.position.saved)[0] is not self._ahead.position.saved
 
     def _loaded(self, saved: Any) -> list[Change]:
         self._ahead.pause()

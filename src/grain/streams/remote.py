@@ -13,6 +13,7 @@ from typing import Any
 
 from grain.fields import Fields
 from grain.graph.node import Context, Node, copied
+from grain.graph.positions import anchored
 from grain.ops.process_prefetch import Distribution, ProcessPrefetch
 from grain.options import warn
 from grain.runtime.workers.launching import worker_environment, working_directory
@@ -23,7 +24,7 @@ from grain.runtime.workers.protocol import Job, Reply, Say
 from grain.runtime.workers.stack_dump import stack_dump
 from grain.streams.interleave import OpenStream
 from grain.streams.serving import serve
-from grain.streams.stream import Change, Stream, anchored
+from grain.streams.stream import Change, Stream
 
 _START = anchored(None, 0, 0)
 _SECONDS_BETWEEN_LOOKS = 0.25

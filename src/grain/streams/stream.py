@@ -21,25 +21,10 @@ from typing import Any, ClassVar
 
 from grain.errors import StateMismatchError
 from grain.graph.node import ABSENT, Context, IterNode, check_counts, saved_fields
-from grain.indices.arithmetic import integer
+from grain.graph.positions import anchored, split_anchored
 
 Change = Callable[[], None]
 """What is done to a stream once the whole of a state is known to fit."""
-ANCHOR = "anchor"
-_ANCHORED = (ANCHOR, "elements_since", "errors_since")
-
-
-def anchored(anchor: Any, elements: int, errors: int) -> dict[str, Any]:
-    """The position so many elements after `anchor` (None: the start), and so many errors after the last of them."""
-    return dict(zip(_ANCHORED, (anchor, elements, errors), strict=True))
-
-
-def split_anchored(saved: Any) -> tuple[Any, int, int]:
-    """A position as an anchor, and how many elements, and errors after the last of them, have come since."""
-    if isinstance(saved, dict) and ANCHOR in saved and saved.keys() == {*_ANCHORED}:
-        anchor, elements, errors = (saved[key] for key in _ANCHORED)
-        return anchor, integer("elements_since", elements), integer("errors_since", errors)
-    return saved, 0, 0
 
 
 class Stream(abc.ABC):
@@ -193,9 +178,10 @@ class Stream(abc.ABC):
             parent.close()
 
 
-def _with_first(element: Any, elements: Iterator[Any]) -> Iterator[Any]:
-    yield element
-    yield from elements
+def _with_first(first: Any, elements: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    for element in elements:  # noqa: UP028 - `yield from` would close a user's iterator when this is thrown away
+        yield element
 
 
 class _Marked:

@@ -102,7 +102,7 @@ class Mixing(Merging[S]):
         return {"parents": self._contained([parent.save() for parent in parents]), **own}
 
     def split(self, state: S, saved: Any) -> tuple[dict[str, Any], list[Any]]:
-        """As the default; parents that were not there when it was saved get None."""
+        """As the default; parents that were not there when it was saved get ABSENT."""
         fields = required(saved, ["parents", *saved_fields(state)], self)
         return fields, self._listed(fields.pop("parents"))
 

@@ -126,8 +126,8 @@ class Track:
             self._anchor = anchor, before + 1, counts
             self._errors = failed_after + 1, errors if failed_after + 1 == count else 0
 
-    def close(self) -> None:
-        """Note that what was raised, if anything was, has been seen to."""
+    def acknowledge(self) -> None:
+        """Note that what was raised, if anything was, has been handled."""
         self._source = None
 
     def return_if_lost(self) -> None:
@@ -213,7 +213,7 @@ class Cursor(Generic[T]):
 
     def _opened(self) -> Iterator[T]:
         """The elements from where it is, counted."""
-        self._track.close()
+        self._track.acknowledge()
         self._pieces = self._track.pieces()
         return compress(chain.from_iterable(self._pieces), self._track.ticks)
 
@@ -233,7 +233,7 @@ class Cursor(Generic[T]):
         """Something was raised."""
         if isinstance(error, StopIteration):
             self._elements = iter(())  # until it is moved
-            self._track.close()
+            self._track.acknowledge()
             return
         if isinstance(error, Exception):
             self._track.failed()
@@ -247,7 +247,7 @@ class Cursor(Generic[T]):
 
     def _let_go(self) -> None:
         """Keep nothing of the stream alive."""
-        self._track.close()
+        self._track.acknowledge()
         self._pieces, self._elements = None, iter(())
 
     def get_state(self) -> dict[str, Any]:

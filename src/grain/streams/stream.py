@@ -69,12 +69,12 @@ class Stream(abc.ABC):
         """Pass over what is to be passed over."""
         if self._to_pass is not None:
             counts = None if self._counts_passed else self.context.counters.copy()
-            self._pass_over(*self._to_pass)
+            self._pass_over_now(*self._to_pass)
             if counts is not None:
                 self.context.counters.restore(counts)
             self._to_pass = None
 
-    def _pass_over(self, elements: int, errors: int, is_over: Callable[[], bool] = lambda: False) -> None:
+    def _pass_over_now(self, elements: int, errors: int, is_over: Callable[[], bool] = lambda: False) -> None:
         """Pass over elements, and then errors; where one comes after which it `is_over`, raise it."""
         wanted = elements
         while elements or errors:
@@ -218,10 +218,11 @@ class OperatorStream(Stream):
         if operator.passed_field is None or not getattr(state, operator.passed_field):
             return
         fields = {name: getattr(state, name) for name in saved_fields(state)}
-        place = fields[operator.parent_field or ""]
+        assert operator.parent_field is not None
+        parent_field, place = operator.parent_field, fields[operator.parent_field]
         operator.rewind(state)
         # An operator that has moved on to another place has given up what it was to read again.
-        self._pass_over(fields[operator.passed_field], 0, lambda: getattr(state, operator.parent_field or "") != place)
+        self._pass_over_now(fields[operator.passed_field], 0, lambda: getattr(state, parent_field) != place)
         for name, value in fields.items():
             setattr(state, name, value)
         self.context.counters.restore(counts)

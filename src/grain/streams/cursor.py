@@ -43,6 +43,7 @@ class Track:
         self.stream = stream
         self.is_lost = False
         """Whether the stream is somewhere else: an interrupt has left it there."""
+        self._was_interrupted = False
         self._source: Generated | None = None
         self.ticks = repeat(True, _EVER)
         """Takes part in handing out elements, and so counts them."""
@@ -64,9 +65,9 @@ class Track:
             began = perf_counter()
             yield islice(source, size)
             if source.gi_frame is None:
-                if self.count == before or self._is_at_end():
+                if self.count == before or not self._was_interrupted or self._is_at_end():
                     return
-                self.is_lost = True  # so many interrupts came at once that one of them was not seen to
+                self.is_lost = True  # interrupts came so close upon each other that one of them was not handled
                 self.return_if_lost()
                 self._source = source = _generator(self.stream)
                 before = self.count
@@ -119,7 +120,7 @@ class Track:
 
     def interrupted(self, was_called: bool) -> None:
         """Note that something else was raised; `was_called`: after the stream was asked for an element, or while."""
-        self.is_lost = True
+        self.is_lost = self._was_interrupted = True
         if was_called and _is_alive(self._source):  # an element has left, and went nowhere
             anchor, before, counts = self._anchor
             (failed_after, errors), count = self._errors, self.count
@@ -224,7 +225,7 @@ class Cursor(Generic[T]):
             try:
                 self._met(error)
             except BaseException:  # an interrupt just then: what was raised will be raised again
-                self._track.is_lost = True
+                self._track.interrupted(was_called=False)
                 self._elements = self._resumed()
                 raise
             raise

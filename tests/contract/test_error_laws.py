@@ -9,14 +9,10 @@ import pytest
 
 from grain import IterDataset, MapDataset, MultiprocessingOptions
 from support.comparison import plain
+from support.outcomes import ERROR, BrokenError, step, steps
 
 COUNT = 24
 FAILING = {0, 5, 6, 13, 23}
-ERROR = "error"
-
-
-class BrokenError(Exception):
-    pass
 
 
 def broken(element):
@@ -71,24 +67,6 @@ ENDING_EARLY = {"limit": 3, "mix of batches": 4}
 def stream(is_broken):
     kept = MapDataset.range(COUNT) if is_broken else MapDataset.source([x for x in range(COUNT) if x not in FAILING])
     return kept.to_iter_dataset()
-
-
-def step(iterator):
-    """The next element, ERROR for one that fails, or None at the end."""
-    try:
-        return plain(next(iterator))
-    except BrokenError:
-        return ERROR
-    except StopIteration:
-        return None
-
-
-def steps(iterator):
-    found = []
-    while (element := step(iterator)) is not None:
-        found.append(element)
-        assert len(found) < 1000, "no end in sight"
-    return found
 
 
 @pytest.mark.parametrize("name", COLLECTING)

@@ -9,13 +9,7 @@ import pytest
 
 import grain
 from grain import MapDataset
-from support.comparison import plain
-
-ERROR = "error"
-
-
-class BrokenError(Exception):
-    pass
+from support.outcomes import BrokenError, step, steps
 
 
 def broken(*victims):
@@ -75,24 +69,6 @@ NESTED = {
         stream(12).map(broken(2, 7)).batch(2, batch_fn=list).thread_prefetch(1).window_shuffle(3, seed=1)
     ),
 }
-
-
-def step(iterator):
-    """The next element, ERROR for one that fails, or None at the end."""
-    try:
-        return plain(next(iterator))
-    except BrokenError:
-        return ERROR
-    except StopIteration:
-        return None
-
-
-def steps(iterator):
-    found = []
-    while (element := step(iterator)) is not None:
-        found.append(element)
-        assert len(found) < 100, "no end in sight"
-    return found
 
 
 @pytest.mark.parametrize("name", NESTED)

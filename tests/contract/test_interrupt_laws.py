@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 
 import pytest
 
@@ -11,9 +12,6 @@ from grain import IterDataset, MapDataset, MultiprocessingOptions, ReadOptions
 from support.comparison import plain
 from support.interruption import Interruption, count_events
 from support.pipelines import NAMES, READ_OPTIONS, iter_pipeline
-
-MOST_PLACES = 24
-"""In how many places a pipeline is interrupted, one after the other: evenly spread over all that there are."""
 
 
 class HarmlessError(BaseException):
@@ -30,8 +28,9 @@ def recorded(dataset):
     return elements, states
 
 
-def places(count):
-    return range(1, count + 1, max(1, count // MOST_PLACES))
+def places(count, most=sys.maxsize):
+    """The numbers of events at which to interrupt: all, or `most` that are evenly spread."""
+    return range(1, count + 1, max(1, count // most))
 
 
 def assert_nothing_is_lost(dataset, interruption, elements, states=None):
@@ -87,7 +86,7 @@ def test_an_interrupt_in_any_line_of_the_library(name):
     dataset = iter_pipeline(name, "inline")
     elements = [plain(element) for element in dataset]
     count = count_events(dataset, lines=True)
-    for place in range(1, count + 1, max(1, count // 150)):
+    for place in places(count, most=150):
         assert_nothing_is_lost(dataset, Interruption(place, lines=True), elements)
 
 
@@ -169,7 +168,7 @@ def test_counts_are_those_of_what_was_handed_out():
     dataset = iter_pipeline("iter: pack_first_fit", "inline")
     whole = iter(dataset)
     list(whole)
-    for place in places(count_events(dataset, lines=True)):
+    for place in places(count_events(dataset, lines=True), most=40):
         iterator, interruption = iter(dataset), Interruption(place, lines=True)
         while True:
             try:

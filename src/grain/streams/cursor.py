@@ -145,6 +145,8 @@ class Track:
             self._is_settled = False
             iter(self.stream)
             self.is_lost = False
+            if anchor is not _NOWHERE:
+                self._renew(perf_counter())  # so that the next interrupt does not cost the same again
 
     def _since(self) -> tuple[int, int]:
         """How many elements came since the anchor, and how many errors after the last of them."""

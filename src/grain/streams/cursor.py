@@ -171,7 +171,7 @@ class Track:
 
     def restored(self, saved: Any) -> bool:
         """Note that the stream is at `saved` (None: the start); whether it goes on in the same generator."""
-        count, anchor, elements, errors = _EVER - length_hint(self.ticks), saved, 0, 0
+        count, anchor, elements, errors = self.count, saved, 0, 0
         if saved is not None and ANCHOR in saved:
             anchor, elements, errors = split_anchored(saved)
         stream, source = self.stream, self._source

@@ -63,9 +63,8 @@ class InterleaveStream(Stream):
 
     def _begin(self, position: Position) -> None:
         """Go on from `position`, whose streams are still to be opened."""
-        self._turns = Turns(self.operator, self._opener, [Slot(dataset) for dataset in position.datasets])
-        self._turns.turn, self._turns.next_dataset = position.turn, position.next_dataset
-        self._turns.future_states = position.future_states
+        self._turns = Turns(self.operator, self._opener, position)
+        self._turns.slots.extend(Slot(dataset) for dataset in position.datasets)
 
     def _run(self) -> Iterator[Any]:
         return self._turns.elements()
@@ -90,9 +89,7 @@ class InterleaveStream(Stream):
 
     def _loaded(self, saved: Any) -> list[Change]:
         position = self.operator.position(saved)
-        loaded = Turns(self.operator, self._opener, [])
-        loaded.turn, loaded.next_dataset = position.turn, position.next_dataset
-        loaded.future_states = position.future_states
+        loaded = Turns(self.operator, self._opener, position)
         for dataset, state, has_ended in zip(position.datasets, position.states, position.ended, strict=True):
             slot = Slot(dataset, None, state)
             if state is not None and not has_ended:
@@ -147,10 +144,10 @@ class InterleaveStream(Stream):
 class Turns:
     """The slots of an interleave, and whose turn it is. It does not know the stream, which would be a cycle."""
 
-    def __init__(self, operator: Interleave, opener: Opener, slots: list[Slot]) -> None:
-        self._operator, self._opener, self.slots = operator, opener, slots
-        self.turn = self.next_dataset = 0
-        self.future_states: dict[int, Any] = {}
+    def __init__(self, operator: Interleave, opener: Opener, position: Position) -> None:
+        self._operator, self._opener = operator, opener
+        self.slots: list[Slot] = []
+        self.turn, self.next_dataset, self.future_states = position.turn, position.next_dataset, position.future_states
 
     def streams(self) -> list[Stream]:
         """The streams that are open."""

@@ -13,6 +13,8 @@ import numpy as np
 
 _REQUIRED: Any = object()
 _MOST_SHOWN = 6
+_set = object.__setattr__
+"""Not by way of `__dict__`: once that has been looked at, Python takes longer to find the attributes of an object."""
 Self = TypeVar("Self", bound="Fields")
 
 
@@ -43,10 +45,8 @@ class Fields:
         cls._defaults, cls.field_names = defaults, tuple(defaults)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        names, values = self.field_names, self.__dict__
-        values.update(self._defaults)
-        values.update(zip(names, args, strict=False))
-        values.update(kwargs)
+        names = self.field_names
+        values = {**self._defaults, **dict(zip(names, args, strict=False)), **kwargs}
         missing = [name for name in names if values[name] is _REQUIRED]
         if (
             missing
@@ -55,6 +55,8 @@ class Fields:
             or not kwargs.keys().isdisjoint(names[: len(args)])
         ):
             raise TypeError(f"{type(self).__name__} takes {names}: got {args} and {kwargs}, without {missing}.")
+        for name, value in values.items():
+            _set(self, name, value)
 
     def replaced(self: Self, **changes: Any) -> Self:
         """A copy with some fields changed."""

@@ -68,6 +68,16 @@ def permuted(index: int, count: int, seed: int, rounds: int = 4) -> int:
     bits, mask, keys, mixed = _cipher(count, seed, rounds)
     if index >> 2 * bits:
         return index
+    if rounds == 4:  # as in every shuffle: without the inner loop
+        (first, second), (third, fourth) = keys
+        while True:
+            right = index & mask
+            left = index >> bits ^ mixed[right] ^ first
+            right ^= mixed[left] ^ second
+            left ^= mixed[right] ^ third
+            index = left << bits | right ^ mixed[left] ^ fourth
+            if index < count:
+                return index
     while True:
         left, right = index >> bits, index & mask
         for key_left, key_right in keys:
@@ -106,6 +116,8 @@ def permuted_array(indices: IndexArray, count: int, seed: int, rounds: int = 4) 
 def shuffled(seed: int, length: int, index: Any) -> Any:
     """Each index, or each of an array, permuted within its epoch of `length`, with another seed for every epoch."""
     if type(index) is int:
+        if 0 <= index < length:
+            return permuted(index, length, seed % SEEDS)
         epoch, place = divmod(index, length)
         return permuted(place, length, (seed + epoch) % SEEDS) + epoch * length
     epoch, place = divided(exact(index, 1, length), length)

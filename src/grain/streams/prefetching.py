@@ -17,6 +17,7 @@ from grain.fields import Fields
 from grain.graph.node import Context, IterNode, copied
 from grain.graph.positions import split_anchored
 from grain.observe.counters import Counters, Counts
+from grain.runtime.local.interruptible import Bell, start_thread
 from grain.streams.cursor import Cursor
 from grain.streams.stream import Change, Stream
 
@@ -56,15 +57,23 @@ class Run:
         self.ready: deque[Item] = deque()
         self._parent, self._cursor, self._size = parent, Cursor[Any](parent, position), size
         self._is_stopped = self._is_full = self._is_awaited = self._is_urgent = False
-        self._changed = threading.Condition(threading.RLock())
-        self._reading = threading.Lock()
-        """Held by the thread while it may touch the stream below."""
-        self.thread = threading.Thread(target=self._read, name=f"grain-thread-prefetch-{name}", daemon=True)
+        self._filled, self._has_room = Bell(), Bell()
+        self._begun, self._reading = threading.Lock(), threading.Lock()
+        """Held from when the thread has begun; and while it may touch the stream below."""
+        self._name = f"grain-thread-prefetch-{name}"
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Start the thread, unless it has begun: an interrupt, or a lack of memory, may have been in the way."""
+        if not self._begun.locked():
+            self._thread = threading.Thread(target=self._read, name=self._name, daemon=True)
+            start_thread(self._thread)
 
     def _read(self) -> None:
-        with self._reading:
-            if not self._is_stopped:
-                self._read_on()
+        if self._begun.acquire(blocking=False):  # if two were started, only one reads
+            with self._reading:
+                if not self._is_stopped:
+                    self._read_on()
 
     def _read_on(self) -> None:
         parent, cursor, counters = self._parent, self._cursor, self._parent.context.counters
@@ -83,58 +92,54 @@ class Run:
         self._hand_over((failure, saved, None, counters.taken()))
 
     def _hand_over(self, item: Item) -> bool:
-        """Add an item when there is room; False where nobody wants it."""
-        self.ready.append(item)
-        if self._is_awaited and (self._is_urgent or 2 * len(self.ready) >= self._size or type(item[0]) is Failure):
-            with self._changed:
-                self._changed.notify_all()
-        if len(self.ready) > self._size:
-            with self._changed:
-                self._is_full = True
-                while len(self.ready) > self._size and not self._is_stopped:
-                    self._changed.wait()
-                self._is_full = False
+        """Add an item, and wait for room; False where nobody wants more."""
+        ready, size = self.ready, self._size
+        ready.append(item)
+        if self._is_awaited and (self._is_urgent or 2 * len(ready) >= size or type(item[0]) is Failure):
+            self._filled.ring()
+        while len(ready) > size and not self._is_stopped:
+            self._is_full = True
+            if len(ready) > size and not self._is_stopped:
+                self._has_room.wait()
+            self._is_full = False
         return not self._is_stopped
 
     def wait(self) -> None:
         """Until something is ready; in the first moment, until half the buffer is: waking up for each costs more."""
-        with self._changed:
-            self._is_awaited = True
-            self._changed.notify_all()
-            if not self.ready and not self._is_stopped:
-                self._changed.wait(_MOMENT_SECONDS)
-            self._is_urgent = True
-            while not self.ready and not self._is_stopped:
-                self._changed.wait()
-            self._is_awaited = self._is_urgent = False
+        self._is_awaited = True
+        if not self.ready and not self._is_stopped:
+            self._filled.wait(_MOMENT_SECONDS)
+        self._is_urgent = True
+        while not self.ready and not self._is_stopped:
+            self._filled.wait()
+        self._is_awaited = self._is_urgent = False
 
     def make_room(self) -> None:
         """Wake the thread up when enough was taken to be worth it."""
         if self._is_full and 2 * len(self.ready) <= self._size:
-            with self._changed:
-                self._changed.notify_all()
+            self._has_room.ring()
 
     def stop(self) -> None:
-        """Let the thread end after the element that it is working on. After a fork it is not there."""
-        if self.process == os.getpid():
-            with self._changed:
-                self._is_stopped = True
-                self._changed.notify_all()
+        """Let the thread end after the element that it is working on."""
+        self._is_stopped = True
+        self._has_room.ring()
+        self._filled.ring()
 
     def wait_until_stopped(self, seconds: float | None) -> None:
         """Wait until the thread does not touch the stream below any more, at most so long."""
-        if self.thread is not threading.current_thread():
+        if self._thread is not threading.current_thread():
             if self._reading.acquire(timeout=-1 if seconds is None else seconds):
                 self._reading.release()
-            if self.thread.ident is not None:  # or an interrupt has come while it was started, and it ends by itself
-                self.thread.join(seconds)
+            if self._thread is not None and self._thread.ident is not None:
+                self._thread.join(seconds)
 
 
-def _stop(run: weakref.ref[Run]) -> None:
-    """Stop a run, unless it is gone; if finalizers knew the run itself, users' functions would live on."""
-    found = run()
-    if found is not None:
-        found.stop()
+def _stop(latest: list[weakref.ref[Run]]) -> None:
+    """Stop the latest run, unless it is gone; if finalizers knew the run itself, users' functions would live on."""
+    for run in latest:
+        found = run()
+        if found is not None:
+            found.stop()
 
 
 class ReadAhead:
@@ -145,6 +150,9 @@ class ReadAhead:
         self.parent, self._size, self._name, self._reopen = parent, size, name, reopen
         self.position = Position()
         self._run: Run | None = None
+        self._latest: list[weakref.ref[Run]] = []
+        """The last run, for the finalizer, of which there is one however many runs there are."""
+        weakref.finalize(self, _stop, self._latest)
 
     def join_context(self, context: Context) -> None:
         """Run in `context`, with counters of its own: what the thread counts ahead belongs to elements to come."""
@@ -157,9 +165,10 @@ class ReadAhead:
         if self._run is None:
             if self.position.saved is None:
                 self.position.saved = self.parent.save()
-            self._run = Run(self.parent, self.position.saved, self._size, self._name)
-            weakref.finalize(self, _stop, weakref.ref(self._run))
-            self._run.thread.start()
+            run = Run(self.parent, self.position.saved, self._size, self._name)
+            self._latest[:] = [weakref.ref(run)]
+            self._run = run
+        self._run.begin()
         return self._run
 
     def _mind_a_fork(self) -> None:

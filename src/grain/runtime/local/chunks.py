@@ -17,6 +17,7 @@ from grain.graph.node import IterNode
 from grain.options import warn
 from grain.plan.kinds import Boundary, reads_many
 from grain.runtime.local.inline import Block, Reads, weight
+from grain.runtime.local.interruptible import Bell, start_thread
 from grain.runtime.local.pacing import resized
 from grain.tracebacks import is_own_file
 
@@ -84,7 +85,8 @@ class Work:
         self._is_stopped = False
         # Reentrant: when garbage is collected by a thread that holds it, `stop` may be called.
         self._lock = threading.RLock()
-        self._is_ready, self._has_room = threading.Condition(self._lock), threading.Condition(self._lock)
+        self._has_room = threading.Condition(self._lock)  # for threads, which are not interrupted
+        self._is_ready = Bell()  # for the consumer
         self._chunks: deque[Chunk] = deque()
         """What was claimed and has not been taken, in the order of indices."""
         self._claimed = self._limit = 0
@@ -103,7 +105,7 @@ class Work:
                 chunk.is_done = True
                 self.resize(chunk.stop - chunk.start, seconds)
                 if self._chunks and self._chunks[0] is chunk:
-                    self._is_ready.notify()
+                    self._is_ready.ring()
             del claim, chunk, block  # nothing is kept while it waits
 
     def _claim(self, number: int) -> tuple[Chunk, Block, int] | None:
@@ -123,7 +125,7 @@ class Work:
                     return chunk, block, block_start
                 self._has_room.wait()
             self._threads.pop(number, None)
-            self._is_ready.notify()
+            self._is_ready.ring()
             return None
 
     # ---- what the consumer does
@@ -163,13 +165,17 @@ class Work:
                 self._has_room.notify_all()
             self._has_room.notify()
             numbers = range(level if self._claimed < self._length and not self._is_stopped else 0)
-            missing = {number: self._thread(number) for number in numbers if number not in self._threads}
+            missing = {number: self._thread(number) for number in numbers if self._is_missing(number)}
             self._threads.update(missing)
         for number, thread in missing.items():
             try:
-                thread.start()
+                start_thread(thread)
             except RuntimeError:  # the system has no more of them, or is about to exit: do with fewer
-                del self._threads[number]
+                self._threads.pop(number, None)
+
+    def _is_missing(self, number: int) -> bool:
+        """Whether a thread is to be started: also where an interrupt has come in between."""
+        return number not in self._threads or self._threads[number].ident is None
 
     def _thread(self, number: int) -> threading.Thread:
         return threading.Thread(target=self.serve, args=(number,), name=f"grain-prefetch-{number}", daemon=True)
@@ -177,14 +183,16 @@ class Work:
     def take(self) -> Chunk | None:
         """The next chunk, when it is done; None where no thread has claimed it."""
         patience = SECONDS_BEFORE_WARNING
-        with self._lock:
-            while not self._is_stopped:
+        while not self._is_stopped:
+            with self._lock:
                 if self._chunks and self._chunks[0].is_done:
                     return self._chunks.popleft()
                 if not self._chunks and not (self.level and self._threads):
                     return None
-                if not self._is_ready.wait(patience) and self._chunks:
-                    _warn_of_waiting(self._chunks[0], patience, self._operator)
+            if not self._is_ready.wait(patience):
+                chunks = list(self._chunks)
+                if chunks:
+                    _warn_of_waiting(chunks[0], patience, self._operator)
                     patience *= 2
         raise ValueError(f"{self._operator} was closed while an element was waited for.")
 
@@ -196,8 +204,8 @@ class Work:
             self._is_stopped = True
             self._chunks.clear()
             self._has_room.notify_all()
-            self._is_ready.notify_all()
-            return list(self._threads.values())
+            self._is_ready.ring()
+            return [thread for number, thread in self._threads.items() if not self._is_missing(number)]
 
 
 def whole_groups(count: int, together: int) -> int:

@@ -14,7 +14,7 @@ LIBRARY = str(Path(grain.__file__).parent)
 _NOT_FOR_ELEMENTS = {"get_state", "set_state", "close", "__len__", "__init__", "<module>"}
 # In `Cursor.__next__`, the lines before the element is there. Those after them see to an exception that was raised.
 _NEXT = Cursor.__next__.__code__
-_LINES_OF_NEXT = range(_NEXT.co_firstlineno, _NEXT.co_firstlineno + 3)
+_LINES_OF_NEXT = range(_NEXT.co_firstlineno, _NEXT.co_firstlineno + 4)
 
 
 class Interruption:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from grain.api.dataset_iterator import NodeIterator
 from grain.api.loader_states import Layout, decoded, encoded
 from grain.files.state_files import Checkpointable
 from grain.graph.functions import Function
@@ -23,6 +22,8 @@ from grain.ops.sourcing import to_iter_dataset_node
 from grain.options import MultiprocessingOptions, ReadOptions
 from grain.samplers import IndexSampler, Sampler
 from grain.sharding import NoSharding, ShardOptions
+from grain.streams.cursor import SharedCursor
+from grain.streams.opening import open_stream
 from grain.transforms import Batch, Transformation
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def _shard_options_of(sampler: Any) -> ShardOptions:
     return options
 
 
-class DataLoaderIterator(Checkpointable, Iterator[T]):
+class DataLoaderIterator(SharedCursor[T], Checkpointable, Iterator[T]):
     """Goes through a DataLoader; its position is a few hundred bytes of JSON.
 
     It starts at `state`, where that is given; without `validate_state` that may be of another source or sampler.
@@ -192,19 +193,16 @@ class DataLoaderIterator(Checkpointable, Iterator[T]):
         self, data_loader: DataLoader[T], state: dict[str, Any] | None = None, validate_state: bool = True
     ) -> None:
         self._data_loader, self._validate_state = data_loader, validate_state
-        self._iterator: NodeIterator[T] = NodeIterator(data_loader._node)
+        super().__init__(open_stream(data_loader._node))
         if state is not None:
             self._restore(state)
 
     def __iter__(self) -> DataLoaderIterator[T]:
         return self
 
-    def __next__(self) -> T:
-        return next(self._iterator)
-
     def get_state(self) -> bytes:
         """The position, for a file."""
-        state, layout = self._iterator.get_state(), self._data_loader._layout
+        state, layout = super().get_state(), self._data_loader._layout
         return encoded(state if layout is None else layout.written(state))
 
     def set_state(self, state: bytes) -> None:
@@ -213,15 +211,7 @@ class DataLoaderIterator(Checkpointable, Iterator[T]):
 
     def _restore(self, state: dict[str, Any]) -> None:
         layout = self._data_loader._layout
-        self._iterator.set_state(state if layout is None else layout.read(state, self._validate_state))
-
-    def start_prefetch(self) -> None:
-        """Start workers, and begin to read ahead, before the first element is asked for."""
-        self._iterator.start_prefetch()
-
-    def close(self) -> None:
-        """Give back threads, processes and memory. Closing twice is fine; asking for an element then is an error."""
-        self._iterator.close()
+        super().set_state(state if layout is None else layout.read(state, self._validate_state))
 
     def __enter__(self) -> DataLoaderIterator[T]:
         return self

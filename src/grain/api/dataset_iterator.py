@@ -13,16 +13,15 @@ from grain.graph.node import Context, Node, WorkerContext
 from grain.observe.packing_statistics import PackingStatistics
 from grain.ops.mixing import mixture_counts
 from grain.options import DatasetOptions
-from grain.streams.cursor import Cursor
+from grain.streams.cursor import Closable, SharedCursor
 from grain.streams.opening import open_stream
 from grain.streams.stream import Stream
-from grain.tracebacks import shorten_traceback
 
 T = TypeVar("T", covariant=True)
 Self = TypeVar("Self", bound="DatasetIterator[Any]")
 
 
-class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
+class DatasetIterator(Checkpointable, Closable, abc.ABC, Generic[T]):
     """Goes through a dataset; its position is a small JSON value.
 
     Derive from it to write an iterator of your own: call `super().__init__(parent_iterator)` and define `__next__`,
@@ -42,7 +41,7 @@ class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
     """
 
     _parents: tuple[Any, ...] = ()
-    _closed = False
+    _grain_context: Context | None = None
 
     def __init__(self, parents: DatasetIterator[object] | Sequence[DatasetIterator[object]] = ()) -> None:
         self._parents = tuple(parents) if isinstance(parents, Sequence) else (parents,)
@@ -54,7 +53,7 @@ class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
 
     @property
     def _ctx(self) -> Context:
-        context: Context | None = self.__dict__.get("_grain_context")
+        context = self._grain_context
         if context is None:
             options = DatasetOptions()
             for parent in self._parents:
@@ -74,7 +73,7 @@ class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
         self._adopt_context(context)
 
     def _adopt_context(self, context: Context) -> None:
-        self.__dict__["_grain_context"] = context
+        self._grain_context = context
         for parent in self._parents:
             if isinstance(parent, DatasetIterator):
                 parent._adopt_context(context)
@@ -117,10 +116,6 @@ class DatasetIterator(Checkpointable, abc.ABC, Generic[T]):
     ) -> None:
         self.close()
 
-    def _assert_not_closed(self) -> None:
-        if self._closed:
-            raise ValueError(f"Trying to advance a closed iterator: '{self}'. Make a new one with `iter(dataset)`.")
-
     def _get_next_index(self) -> int:
         raise NotImplementedError(f"get_next_index is not supported for {type(self).__name__}.")
 
@@ -144,48 +139,32 @@ class Measuring:
 MEASURING = Measuring()
 
 
-class StreamIterator(Cursor[T], DatasetIterator[T]):
+class StreamIterator(SharedCursor[T], DatasetIterator[T]):
     """An iterator over a stream."""
 
     def __init__(self, stream: Stream) -> None:
         DatasetIterator.__init__(self)
-        Cursor.__init__(self, stream)
-        self.__dict__["_grain_context"] = stream.context
-
-    def _met(self, error: BaseException) -> None:
-        super()._met(error)
-        if not isinstance(error, StopIteration):
-            shorten_traceback(error)
-
-    def _resumed(self) -> Iterator[T]:
-        return self._refusals() if self._closed else super()._resumed()
-
-    def _refusals(self) -> Iterator[T]:
-        self._assert_not_closed()
-        yield from ()
-
-    def start_prefetch(self) -> None:
-        self._assert_not_closed()
-        self._stream.start_prefetch()
-
-    def close(self) -> None:
-        self._closed = True
-        self._let_go()
-        self._stream.close()
-        self._elements = self._resumed()
+        SharedCursor.__init__(self, stream)
+        self._grain_context = stream.context
 
     def _adopt_context(self, context: Context) -> None:
         super()._adopt_context(context)
         self._stream.adopt_context(context)
 
     def _get_next_index(self) -> int:
-        self._track.return_if_lost()
-        return self._stream.get_next_index()
+        def get() -> int:
+            self._track.return_if_lost()
+            return self._stream.get_next_index()
+
+        return self._alone(get)
 
     def _set_next_index(self, index: int) -> None:
-        self._stream.set_next_index(index)
-        self._track.restored(self._stream.mark())
-        self._elements = self._resumed()
+        def go() -> None:
+            self._stream.set_next_index(index)
+            self._track.restored(self._stream.mark())
+            self._reopen()
+
+        self._alone(go)
 
     def __str__(self) -> str:
         return str(self._stream.operator.iterator_name)

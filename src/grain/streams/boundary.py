@@ -43,6 +43,16 @@ class BoundaryStream(Stream):
         index = self._checked(saved)
         return [lambda: self._go(index)]
 
+    def jump(self, saved: Any) -> Any:
+        index = saved.get("next_index") if type(saved) is dict and len(saved) == 1 else None
+        elements, state = self._elements, self.state
+        if type(index) is int and 0 <= index <= self._length and elements.gi_suspended:
+            if index != state.next_index:
+                state.next_index = index
+                elements.send(index)  # making a new generator would cost more
+            return {"next_index": index}
+        return None
+
     def _checked(self, saved: Any) -> int:
         if not isinstance(saved, dict) or "next_index" not in saved:
             required(saved, ("next_index",), self.operator)
@@ -57,11 +67,7 @@ class BoundaryStream(Stream):
         return index
 
     def _go(self, index: int) -> None:
-        state, elements, self._to_pass = self.state, self._elements, None
-        if index != state.next_index:
-            state.next_index = index
-            if elements is not None and elements.gi_suspended:
-                elements.send(index)  # making a new one would cost more
+        self.state.next_index, self._elements, self._to_pass = index, None, None
 
     def _reset(self, keeps_caches: bool) -> None:
         self._go(0)

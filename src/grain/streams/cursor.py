@@ -8,285 +8,245 @@
    before the call.
 4. Elements are counted in C, between two of Python's instructions, at the moment in which they leave the stream.
 5. Whoever stands at the top of a stream has a cursor: a user's iterator, a thread that reads ahead, a worker process.
+6. Threads may share one: a call of `next` is one generator at work, which no second thread can enter, and `alone` does
+   what must not happen meanwhile. Who finds it occupied waits. This costs nothing where nobody shares.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from itertools import chain, compress, islice, repeat
-from operator import length_hint
-from time import perf_counter
-from types import GeneratorType
-from typing import Any, Generic, TypeAlias, TypeVar
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain, compress
+from types import FrameType
+from typing import Any, Generic, TypeVar
 
 from grain.graph.node import copied
-from grain.graph.positions import ANCHOR, anchored, split_anchored
-from grain.observe.counters import Counts
+from grain.graph.positions import split_anchored
 from grain.streams.stream import Stream
+from grain.streams.track import Generated, Track, is_alive
+from grain.tracebacks import shorten_traceback
 
 T = TypeVar("T", covariant=True)
-Generated: TypeAlias = "GeneratorType[Any, None, None]"
-
-ANCHOR_SECONDS = 0.03
-"""How much work may have to be done again."""
-_LARGEST_PIECE = 1 << 14
-_COST = 0.01
-"""The share of the time that may be spent on new anchors."""
-_EVER = sys.maxsize
+R = TypeVar("R")
+_LONGEST_NAP = 1e-3
 
 
-class Track:
-    """What a cursor and its generator share. It does not know the cursor, which would be a cycle."""
-
-    def __init__(self, stream: Stream, position: Any) -> None:
-        self.stream = stream
-        self.is_lost = False
-        """Whether the stream is somewhere else: an interrupt has left it there."""
-        self._was_interrupted = False
-        self._source: Generated | None = None
-        self.ticks = repeat(True, _EVER)
-        """Takes part in handing out elements, and so counts them."""
-        self._anchor: tuple[Any, int, Counts]
-        """A saved position (None: the start), how many elements came before it, and what had been counted there."""
-        self._errors: tuple[int, int]
-        """After how many elements errors came last, and how many."""
-        self._is_settled: bool
-        """Whether no error has left anything half done."""
-        self.restored(position)
-        self._goal = ANCHOR_SECONDS
-
-    def pieces(self) -> Any:
-        """The stream in pieces, from where the cursor is; between them there is time to look after the anchor."""
-        self.return_if_lost()
-        self._source = source = _generator(self.stream)
-        before, size, renewed = self.count, 1, perf_counter()
-        while True:
-            began = perf_counter()
-            yield islice(source, size)
-            if source.gi_frame is None:
-                if self.count == before or not self._was_interrupted or self._is_at_end():
-                    return
-                self.is_lost = True  # interrupts came so close upon each other that one of them was not handled
-                self.return_if_lost()
-                self._source = source = _generator(self.stream)
-                before = self.count
-                continue
-            now = perf_counter()
-            if 4 * (now - began) < self._goal:
-                size = min(4 * size, _LARGEST_PIECE)
-            elif now - began > self._goal:
-                size = max(1, size // 4)
-            if now - renewed >= self._goal:
-                self._renew(now)
-                renewed = now
-
-    def _is_at_end(self) -> bool:
-        """Whether the stream, asked once more, has no element."""
-        self._source = source = _generator(self.stream)
-        for _ in source:
-            return False
-        return True
-
-    def _renew(self, now: float) -> None:
-        try:
-            if not self.holds():
-                self._anchor = self.stream.mark(), self.count, self.stream.context.counters.copy()
-        except Exception:  # a user's iterator that cannot tell where it is: it can only go on
-            self._anchor = _NOWHERE, self.count, {}
-        self._goal = max(ANCHOR_SECONDS, (perf_counter() - now) / _COST)
-
-    @property
-    def count(self) -> int:
-        """How many elements have left the stream, up to now and for good."""
-        return _EVER - length_hint(self.ticks)
-
-    def holds(self) -> bool:
-        """Whether an error has left something half done that no saved state tells of."""
-        self._is_settled = self._is_settled or not self.stream.holds()
-        return not self._is_settled
-
-    def failed(self) -> None:
-        """Note that an exception was raised in the place of an element."""
-        self.is_lost = True  # if there is an interrupt now, it will be raised again
-        count, (before, errors) = self.count, self._errors
-        self._is_settled = False
-        self._errors = count, errors + 1 if before == count else 1
-        if self._anchor[0] is not _NOWHERE:
-            self._renew(perf_counter())
-        if self._anchor[1] == count and self._is_settled:
-            self._errors = count, 0
-        self.is_lost = False
-
-    def interrupted(self, was_called: bool) -> None:
-        """Note that something else was raised; `was_called`: after the stream was asked for an element, or while."""
-        self.is_lost = self._was_interrupted = True
-        if was_called and _is_alive(self._source):  # an element has left, and went nowhere
-            anchor, before, counts = self._anchor
-            (failed_after, errors), count = self._errors, self.count
-            self._anchor = anchor, before + 1, counts
-            self._errors = failed_after + 1, errors if failed_after + 1 == count else 0
-
-    def acknowledge(self) -> None:
-        """Note that what was raised, if anything was, has been handled."""
-        self._source = None
-
-    def return_if_lost(self) -> None:
-        """Take the stream back to where the cursor is."""
-        if self.is_lost:
-            anchor = self._anchor[0]
-            if anchor is None:
-                self.stream.reset()
-            elif anchor is not _NOWHERE:
-                self.stream.restore(anchor)
-            if anchor is not _NOWHERE:
-                self.stream.context.counters.restore(self._anchor[2])
-                self.stream.pass_over(*self._since(), is_counted=True)
-            self._is_settled = False
-            iter(self.stream)
-            self.is_lost = False
-            if anchor is not _NOWHERE:
-                self._renew(perf_counter())  # so that the next interrupt does not cost the same again
-
-    def _since(self) -> tuple[int, int]:
-        """How many elements came since the anchor, and how many errors after the last of them."""
-        count, (before, errors) = self.count, self._errors
-        return count - self._anchor[1], errors if before == count else 0
-
-    def is_here(self) -> bool:
-        """Whether the stream is where the cursor is, and has nothing that its state does not tell."""
-        source = self._source
-        return self._is_settled and not self.is_lost and (source is None or source.gi_frame is not None)
-
-    def save(self, *, may_run: bool) -> Any:
-        """The position, as JSON values; `may_run`: elements may be passed over to find out."""
-        if self._source is not None and not _is_alive(self._source):
-            self.is_lost = True  # an interrupt has kept us from seeing an error, or the end
-        if may_run:
-            self.return_if_lost()
-        if self.is_lost or self.holds():
-            anchor, since = self._anchor[0], self._since()
-            return copied(anchor) if since == (0, 0) and anchor is not None else anchored(copied(anchor), *since)
-        return self.stream.save()
-
-    def restored(self, saved: Any) -> bool:
-        """Note that the stream is at `saved` (None: the start); whether it goes on in the same generator."""
-        count, anchor, elements, errors = self.count, saved, 0, 0
-        if saved is not None and ANCHOR in saved:
-            anchor, elements, errors = split_anchored(saved)
-        stream, source = self.stream, self._source
-        counters = stream.context.counters
-        self._anchor = anchor, count - elements, counters.copy() if counters.stages else {}
-        self._errors, self._is_settled, self.is_lost = (count, errors), anchor is saved, False
-        return source is not None and source is stream._elements and source.gi_frame is not None
-
-
-_NOWHERE: Any = object()
-"""In place of an anchor that could not be had."""
-
-
-def _generator(stream: Stream) -> Generated:
-    """The elements of `stream` as a generator, which can be asked whether it has ended."""
-    elements = iter(stream)
-    return elements if isinstance(elements, GeneratorType) else _generated(elements)
-
-
-def _generated(elements: Iterator[Any]) -> Any:
-    while True:
-        try:
-            element = next(elements)
-        except StopIteration:
-            return
-        yield element
-
-
-def _is_alive(generator: Generated | None) -> bool:
-    return generator is not None and generator.gi_frame is not None
-
-
-class Cursor(Generic[T]):
-    """Goes through a stream that is at `position` (None: the start)."""
+class Closable:
+    """What can be closed, and then refuses to go on."""
 
     _closed = False
 
+    def _assert_not_closed(self) -> None:
+        if self._closed:
+            raise ValueError(f"Trying to advance a closed iterator: '{self}'. Make a new one with `iter(dataset)`.")
+
+
+class _OccupiedError(Exception):
+    """Another thread is in the way."""
+
+
+class _Occupied:
+    """In the place of a cursor's elements while it is saved, or moved, or has an error to see to."""
+
+    def __next__(self) -> Any:
+        raise _OccupiedError
+
+
+_OCCUPIED: Any = _Occupied()
+
+
+class Cursor(Closable, Generic[T]):
+    """Goes through a stream that is at `position` (None: the start). One thread uses it."""
+
     def __init__(self, stream: Stream, position: Any = None) -> None:
         self._stream, self._track = stream, Track(stream, position)
-        self._pieces: Any = None
-        self._elements: Iterator[T] = self._opened()
-
-    def _opened(self) -> Iterator[T]:
+        self._lock = threading.RLock()
+        self._raised: BaseException | None = None
+        """What a call of `next` has raised and nobody has seen to so far."""
+        self._pieces: Generated | None = None
+        self._opened: Iterator[T]
         """The elements from where it is, counted."""
+        self._reopen()
+        self._elements: Iterator[T] = self._opened
+        """The same, or `_OCCUPIED`."""
+
+    def _reopen(self) -> None:
+        """Go on from where the track is."""
         self._track.acknowledge()
         self._pieces = self._track.pieces()
-        return compress(chain.from_iterable(self._pieces), self._track.ticks)
+        self._opened = compress(chain.from_iterable(self._pieces), self._track.ticks)
 
     def __next__(self) -> T:
-        try:
-            return next(self._elements)
-        except BaseException as error:
+        while True:
+            try:
+                return next(self._elements)
+            except BaseException as error:
+                # Nothing is called before it is kept: neither another thread nor an interrupt can come in between.
+                kind, source, pieces = error.__class__, self._track.source, self._pieces
+                if kind is not _OccupiedError and not (
+                    kind is ValueError  # as a generator raises that is executing already
+                    and ((source is not None and source.gi_running) or (pieces is not None and pieces.gi_running))
+                ):
+                    self._raised, self._elements = error, _OCCUPIED
+                    try:
+                        self._alone(_nothing)
+                    except BaseException as interrupt:
+                        if self._raised is error:
+                            self._raised = interrupt
+                        raise
+                    raise
+            self._alone(_nothing)
+
+    def _alone(self, action: Callable[[], R]) -> R:
+        """Do something while no call of `next` runs, and no other thread does such a thing."""
+        with self._lock:
+            self._elements = _OCCUPIED
+            try:
+                self._wait_until_still()
+                self._see_to_raised()
+                return action()
+            finally:
+                self._elements = self._opened
+
+    def _wait_until_still(self) -> None:
+        seconds = 1e-5
+        while self._is_running():
+            if self._is_inside():
+                raise ValueError(f"{self} is used by a function that it has called itself, and would wait for ever.")
+            time.sleep(seconds)
+            seconds = min(2 * seconds, _LONGEST_NAP)
+
+    def _generators(self) -> list[Generated]:
+        return [generator for generator in (self._track.source, self._pieces) if generator is not None]
+
+    def _is_running(self) -> bool:
+        return any(generator.gi_running for generator in self._generators())
+
+    def _is_inside(self) -> bool:
+        """Whether a call of `next` that has not returned has led here: by a user's function, or a signal's handler."""
+        frames = [generator.gi_frame for generator in self._generators() if generator.gi_running]
+        frame: FrameType | None = sys._getframe() if frames else None
+        while frame is not None and frame not in frames:
+            frame = frame.f_back
+        return frame is not None
+
+    def _see_to_raised(self) -> None:
+        error = self._raised
+        if error is not None:
             try:
                 self._met(error)
             except BaseException:  # an interrupt just then: what was raised will be raised again
                 self._track.interrupted(was_called=False)
-                self._elements = self._resumed()
+                self._reopen()
                 raise
-            raise
+            finally:
+                self._raised = None
 
     def _met(self, error: BaseException) -> None:
         """Something was raised."""
         if isinstance(error, StopIteration):
-            self._elements = iter(())  # until it is moved
-            self._track.acknowledge()
+            self._let_go()  # until it is moved
             return
         if isinstance(error, Exception):
             self._track.failed()
         else:
             was_called = error.__traceback__.tb_lasti >= _CALL_OFFSET  # type: ignore[union-attr]
-            self._track.interrupted(was_called and _is_alive(self._pieces))
-        self._elements = self._resumed()
-
-    def _resumed(self) -> Iterator[T]:
-        return self._opened()
+            self._track.interrupted(was_called and is_alive(self._pieces))
+        self._reopen()
 
     def _let_go(self) -> None:
         """Keep nothing of the stream alive."""
         self._track.acknowledge()
-        self._pieces, self._elements = None, iter(())
+        self._pieces, self._opened = None, iter(())
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> Any:
         """Where it is, as JSON values."""
         track = self._track
-        state: dict[str, Any] = self._stream.save() if track.is_here() else track.save(may_run=not self._closed)
-        return state
+        return self._stream.save() if track.is_here() else track.save(may_run=not self._closed)
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: Any) -> None:
         """Go to where `get_state` said."""
-        stream, track = self._stream, self._track
-        if stream.is_atomic and ANCHOR not in state:
-            stream.restore(state)
-            if not track.restored(stream.save()):
-                self._elements = self._resumed()
-            return
-        changes = stream.loaded(state)  # where it does not fit, nothing has changed
+        changes = self._stream.loaded(state)  # where it does not fit, nothing has changed
         try:
             for change in changes:
                 change()
-            track.restored(copied(state))
+            self._track.restored(*split_anchored(copied(state)))
         except BaseException:  # whatever has been done of it, it goes back
-            track.is_lost = True
-            self._elements = self._resumed()
+            self._track.is_lost = True
             raise
-        self._elements = self._resumed()
+        finally:
+            self._reopen()
+
+
+def _nothing() -> None:
+    pass
+
+
+class SharedCursor(Cursor[T]):
+    """A cursor for users: several threads may use it, and handlers of signals, and it can be closed."""
+
+    def _met(self, error: BaseException) -> None:
+        super()._met(error)
+        if not isinstance(error, StopIteration):
+            shorten_traceback(error)
+
+    def get_state(self) -> Any:
+        """The position, as a value that `json` can write: that before the call of `next` which runs, where it is asked
+        for from inside of that."""
+        stream, track, source = self._stream, self._track, self._track.source
+        is_here = track.is_settled and not track.is_lost and (source is None or source.gi_suspended)
+        if is_here and stream.is_atomic and self._raised is None:
+            return stream.save()
+        return track.since_anchor() if self._is_inside() else self._alone(super().get_state)
+
+    def set_state(self, state: Any) -> None:
+        """Go to a position saved from an equal pipeline; one that does not fit is an error and changes nothing."""
+        stream, track = self._stream, self._track
+        if track.source is not None and track.source is stream._elements:
+            track.is_lost = True  # so that an interrupt leaves it where it was
+            anchor = stream.jump(state)
+            if anchor is not None:
+                track.restored(anchor)
+                return
+            track.is_lost = False
+        self._alone(lambda: super(SharedCursor, self).set_state(state))
+
+    def start_prefetch(self) -> None:
+        """Begin to read ahead, where the pipeline does so, before the first element is asked for."""
+        self._assert_not_closed()
+        self._stream.start_prefetch()
+
+    def close(self) -> None:
+        """Give back threads, processes and memory. Closing twice is fine; asking for an element then is an error."""
+        self._closed = True
+        self._let_go()
+        self._elements = self._opened
+        self._stream.close()
+        self._reopen()
+        self._elements = self._opened
+
+    def _reopen(self) -> None:
+        super()._reopen()
+        if self._closed:
+            self._opened = self._refusals()
+
+    def _refusals(self) -> Iterator[T]:
+        self._assert_not_closed()
+        yield from ()
 
 
 class _Empty(Cursor[Any]):
     """A cursor that has only its method `__next__`."""
 
     def __init__(self) -> None:
+        self._track: Any = self
+        self.source = self._pieces = None
         self._elements = iter(())
 
-    def _met(self, error: BaseException) -> None:
-        pass
+    def _alone(self, action: Callable[[], R]) -> R:
+        return action()
 
 
 def _call_offset() -> int:

@@ -32,15 +32,16 @@ class Stream(abc.ABC):
 
     parents: tuple[Stream, ...] = ()
     is_atomic: ClassVar[bool] = False
-    """Whether `restore` does all that it does at once, so that no interrupt can come in between."""
-    _elements: Any = None
-    _to_pass: tuple[int, int] | None = None
+    """Whether `save` and `jump` are one step, so that no other thread can come in between."""
+    _elements: Any
+    _to_pass: tuple[int, int] | None
     """How many elements, and errors after the last of them, are to be passed over."""
     _counts_passed: bool = False
     """Whether what operators count on the way is to count."""
 
     def __init__(self, operator: IterNode[Any], context: Context) -> None:
         self.operator, self.context = operator, context
+        self._elements = self._to_pass = None
 
     @abc.abstractmethod
     def _run(self) -> Iterator[Any]:
@@ -124,6 +125,10 @@ class Stream(abc.ABC):
         """Go to a position that `save` gave."""
         for change in self.loaded(saved):
             change()
+
+    def jump(self, saved: Any) -> Any:
+        """Go to a position between two elements, where that is easy and it fits; a copy of it then, or None."""
+        return None
 
     def loaded(self, saved: Any) -> list[Change]:
         """What takes this stream, and all that it reads from, to a position that `save` gave."""

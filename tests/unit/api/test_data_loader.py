@@ -232,7 +232,7 @@ def test_start_prefetch_starts_the_workers():
 
     with iter(loader(worker_count=2)) as iterator:
         iterator.start_prefetch()
-        streams = iterator._iterator._stream.parents[0]._turns.streams()
+        streams = iterator._stream.parents[0]._turns.streams()
         assert len(streams) == 2
         assert all(isinstance(stream, RemoteStream) and stream._worker is not None for stream in streams)
 

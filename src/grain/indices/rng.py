@@ -82,7 +82,7 @@ def keyed_rng(key: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=key))
 
 
-Lent: TypeAlias = tuple[np.random.Generator, Callable[[int], None]]
+Lent: TypeAlias = "tuple[np.random.Generator, Callable[[int], None]]"
 """A generator, and what gives it another key."""
 
 

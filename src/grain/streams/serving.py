@@ -28,7 +28,8 @@ _SECONDS_IDLE = 60.0
 def serve(channel: Channel) -> None:
     """Do one job after the other, until nobody has any."""
     random.seed()
-    np.random.seed()  # noqa: NPY002 - a fork has the state of its parent
+    if "numpy.random" in sys.modules:  # it takes a while to import
+        np.random.seed()  # noqa: NPY002 - a fork has the state of its parent
     channel.send(Say.REPORT, file=report_file())
     desk = Desk(channel)
     while (message := channel.receive(_SECONDS_IDLE)) is not None:

@@ -90,6 +90,19 @@ def test_an_interrupt_in_any_line_of_the_library(name):
         assert_nothing_is_lost(dataset, Interruption(place, lines=True), elements)
 
 
+@pytest.mark.parametrize("name", TRACED)
+def test_an_interrupt_while_another_is_seen_to(name):
+    dataset = iter_pipeline(name, "inline")
+    elements = [plain(element) for element in dataset]
+    for place in places(count_events(dataset), most=3):
+        for again in range(1, 40):
+            interruption = Interruption(place, again=again)
+            assert_nothing_is_lost(dataset, interruption, elements)
+            if ", and " not in interruption.place:
+                break
+        assert again > 10
+
+
 @pytest.mark.parametrize("exception", [KeyboardInterrupt, SystemExit, GeneratorExit, HarmlessError])
 def test_whatever_is_no_exception_interrupts(exception):
     dataset = iter_pipeline("iter: deep", "inline")

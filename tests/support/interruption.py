@@ -18,10 +18,14 @@ _LINES_OF_NEXT = range(_NEXT.co_firstlineno, _NEXT.co_firstlineno + 4)
 
 
 class Interruption:
-    """Calls functions, and raises `exception` in event number `at` of all calls together, once."""
+    """Calls functions, and raises `exception` in event number `at` of all calls together, once.
 
-    def __init__(self, at, *, lines=False, exception=KeyboardInterrupt):
+    With `again`, it is raised a second time when so many lines of the library have followed.
+    """
+
+    def __init__(self, at, *, lines=False, exception=KeyboardInterrupt, again=None):
         self.at, self.exception, self.count, self.place = at, exception, 0, None
+        self._again = again
         self._trace = self._trace_lines if lines else self._trace_calls
 
     def call(self, function, *args):
@@ -35,6 +39,23 @@ class Interruption:
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(USERS_CODE) and code.co_name not in _NOT_FOR_ELEMENTS:
             self._meet(frame)
+        return self._trace_again
+
+    def _trace_again(self, frame, event, argument):
+        """Lines after the first interrupt, but for those of `Cursor.__next__`, in which no signal is seen to."""
+        code = frame.f_code
+        if (
+            event == "line"
+            and self.place
+            and self._again
+            and code is not _NEXT
+            and code.co_filename.startswith(LIBRARY)
+        ):
+            self._again -= 1
+            if not self._again:
+                self.place += f", and {code.co_filename}:{frame.f_lineno}, in {code.co_name}"
+                raise self.exception("another interrupt")
+        return self._trace_again
 
     def _trace_lines(self, frame, event, argument):
         code = frame.f_code

@@ -94,7 +94,7 @@ class Cursor(Closable, Generic[T]):
                         self._alone(_nothing)
                     except BaseException as interrupt:
                         if self._raised is error:
-                            self._raised = interrupt
+                            self._raised = interrupt  # what was raised will be raised again
                         raise
                     raise
             self._alone(_nothing)
@@ -108,7 +108,8 @@ class Cursor(Closable, Generic[T]):
                 self._see_to_raised()
                 return action()
             finally:
-                self._elements = self._opened
+                if self._raised is None:
+                    self._elements = self._opened
 
     def _wait_until_still(self) -> None:
         seconds = 1e-5
@@ -133,16 +134,9 @@ class Cursor(Closable, Generic[T]):
         return frame is not None
 
     def _see_to_raised(self) -> None:
-        error = self._raised
-        if error is not None:
-            try:
-                self._met(error)
-            except BaseException:  # an interrupt just then: what was raised will be raised again
-                self._track.interrupted(was_called=False)
-                self._reopen()
-                raise
-            finally:
-                self._raised = None
+        if self._raised is not None:
+            self._met(self._raised)
+            self._raised = None
 
     def _met(self, error: BaseException) -> None:
         """Something was raised."""

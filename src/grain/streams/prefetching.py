@@ -58,8 +58,10 @@ class Run:
         self._parent, self._cursor, self._size = parent, Cursor[Any](parent, position), size
         self._is_stopped = self._is_full = self._is_awaited = self._is_urgent = False
         self._filled, self._has_room = Bell(), Bell()
-        self._begun, self._reading = threading.Lock(), threading.Lock()
-        """Held from when the thread has begun; and while it may touch the stream below."""
+        self._begun = threading.Lock()
+        """Held by the thread that reads, of which there is one."""
+        self._is_reading, self._has_ended = False, Bell()
+        """Whether the thread may touch the stream below."""
         self._name = f"grain-thread-prefetch-{name}"
         self._thread: threading.Thread | None = None
 
@@ -71,9 +73,13 @@ class Run:
 
     def _read(self) -> None:
         if self._begun.acquire(blocking=False):  # if two were started, only one reads
-            with self._reading:
+            self._is_reading = True
+            try:
                 if not self._is_stopped:
                     self._read_on()
+            finally:
+                self._is_reading = False
+                self._has_ended.ring()
 
     def _read_on(self) -> None:
         parent, cursor, counters = self._parent, self._cursor, self._parent.context.counters
@@ -128,8 +134,8 @@ class Run:
     def wait_until_stopped(self, seconds: float | None) -> None:
         """Wait until the thread does not touch the stream below any more, at most so long."""
         if self._thread is not threading.current_thread():
-            if self._reading.acquire(timeout=-1 if seconds is None else seconds):
-                self._reading.release()
+            while self._is_reading and self._has_ended.wait(seconds):
+                continue
             if self._thread is not None and self._thread.ident is not None:
                 self._thread.join(seconds)
 

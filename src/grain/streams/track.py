@@ -114,8 +114,9 @@ class Track:
         if was_called and is_alive(self.source):  # an element has left, and went nowhere
             anchor, anchor_left, counts = self._anchor
             (failed_at, errors), left = self._errors, self.left
-            self._anchor = anchor, anchor_left - 1, counts
-            self._errors = failed_at - 1, errors if failed_at - 1 == left else 0
+            errors = errors if failed_at - 1 == left else 0
+            # All at once: another interrupt must not make it happen again.
+            self._anchor, self._errors, self.source = (anchor, anchor_left - 1, counts), (failed_at - 1, errors), None
 
     def acknowledge(self) -> None:
         """Note that what was raised, if anything was, has been handled."""

@@ -19,7 +19,7 @@ _SPACE = 32
 
 
 class JsonLinesFormat(Spanned):
-    """Lines of UTF-8, of which blank ones do not count."""
+    """Lines of UTF-8. Blank ones, which hold nothing but white space of ASCII, do not count."""
 
     name = "JsonLines"
 
@@ -29,7 +29,7 @@ class JsonLinesFormat(Spanned):
             end = reading.find(b"\n", offset)
             line = reading.piece(offset, end if end >= 0 else reading.end)
             stop = offset + len(line) + (end >= 0)
-            if line.strip():
+            if not _is_blank(line, offset):
                 yield offset, stop
             if end < 0:
                 return
@@ -42,34 +42,49 @@ class JsonLinesFormat(Spanned):
             more = reading.piece(start + len(tail), start + 2 * len(tail) + _PIECE)
             data = tail + more
             cut = data.rfind(b"\n") + 1 if more else len(data)
-            found.append(_line_starts(data[:cut]) + start)
+            found.append(_line_starts(data[:cut], start))
             start, tail = start + cut, data[cut:]
             if not more:
                 return np.concatenate([*found, [start]])
 
     def record(self, data: bytes, path: str, offset: int) -> Any:
-        """The value of a line."""
+        """The value of a line; after it there may be blank ones."""
         try:
-            return json.loads(str(data.removeprefix(_BOM) if offset == 0 else data, "utf-8"))
-        except ValueError as error:
-            shown = data.strip()
+            return _value(data, offset)
+        except (ValueError, RecursionError):
+            line = data.partition(b"\n")[0]
+        try:  # a blank line may hold what JSON does not take for white space
+            return _value(line, offset)
+        except (ValueError, RecursionError) as error:
+            reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            shown = line.strip()
             raise ValueError(
-                f"{_line(path, offset)} is not valid JSON: {error}. It reads "
+                f"{_line(path, offset)} is not valid JSON: {reason}. It reads "
                 f"{shown[:80]!r}{'...' if len(shown) > 80 else ''}."
             ) from None
 
 
-def _line_starts(data: bytes) -> Any:
-    """Where lines begin that are not blank."""
+def _value(line: bytes, offset: int) -> Any:
+    return json.loads(str(line if offset else line.removeprefix(_BOM), "utf-8"))
+
+
+def _is_blank(line: bytes, offset: int) -> bool:
+    return not (line if offset else line.removeprefix(_BOM)).strip()
+
+
+def _line_starts(data: bytes, start: int) -> Any:
+    """Where lines begin that are not blank, in data that begin at `start` of the file."""
     letters = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(letters == ord("\n")) + 1
     if data and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
     starts = np.concatenate([[0], ends[:-1]])[: len(ends)]
     is_filled = letters[starts] > _SPACE
+    if start == 0 and data.startswith(_BOM):
+        is_filled[0] = False
     for line in np.flatnonzero(~is_filled).tolist():  # few, as most lines begin with a brace
-        is_filled[line] = bool(data[starts[line] : ends[line]].strip())
-    return starts[is_filled].astype(np.int64)
+        is_filled[line] = not _is_blank(data[starts[line] : ends[line]], start + starts[line])
+    return starts[is_filled].astype(np.int64) + start
 
 
 _counted = ("", 0, 0)

@@ -41,6 +41,8 @@ def both(path):
         "byte order mark": b"\xef\xbb\xbf" + CONTENT,
         "blank lines": b"\n \t\r\n" + CONTENT.replace(b"\n", b"\n\n  \n") + b"\n\n",
         "white space before": CONTENT.replace(b"{", b"  {"),
+        "lines of form feeds and vertical tabs": b"\f\n" + CONTENT.replace(b"\n", b"\n\f\n \v\t\r\n") + b"\v",
+        "a byte order mark on a line of its own": b"\xef\xbb\xbf \r\n\n" + CONTENT,
     }.items(),
     ids=lambda item: item[0],
 )
@@ -88,6 +90,26 @@ def test_a_bad_line_is_an_error_that_shows_it_and_reading_goes_on(tmp_path, name
         )
         assert re.fullmatch(rf"{third_line} is not valid JSON: .*\. It reads b'{{\"a\": 2x{{73}}'\.\.\.\.", bad), bad
         assert re.search(rf"{fifth_line} is not valid JSON: 'utf-8' codec.*It reads b'\\xff\\xfe'", worse), worse
+
+
+@pytest.mark.parametrize(
+    "odd", [b"\0", b"\x1c", "\u2028".encode(), "\u00a0".encode(), "\ufeff".encode(), b"1\r2", b"\f3"]
+)
+def test_a_line_of_what_is_neither_json_nor_blank_is_an_error(tmp_path, odd):
+    for first, bad, last in both(written(tmp_path / "lines.jsonl", b"1\n\n" + odd + b"\n\f\n2\n")):
+        assert (first, last) == (1, 2)
+        assert bad.startswith(f"Line 3 of '{tmp_path}/lines.jsonl' is not valid JSON: ")
+
+
+@pytest.mark.parametrize("name", ["lines.jsonl", "lines.jsonl.gz"])
+@pytest.mark.parametrize("deep", [b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000, b"[{}, " * 50_000])
+def test_a_line_that_is_nested_too_deeply_is_an_error_and_reading_goes_on(tmp_path, name, deep):
+    path = written(tmp_path / name, b"1\n" + deep + b"\n3\n")
+    place = "The line at byte 2 of what" if name.endswith("gz") else "Line 2 of"
+    for first, bad, last in [elements_and_errors(JsonLinesIterDataset(path))] if name.endswith("gz") else both(path):
+        assert (first, last) == (1, 3)
+        assert bad.startswith(f"{place} '{path}'")
+        assert "nested too deeply" in bad
 
 
 def test_an_error_of_a_source_tells_the_record(tmp_path):

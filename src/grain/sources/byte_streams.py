@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -102,7 +103,7 @@ class Reading:
         if self._first <= start <= end:
             pieces = [self._held[start - self._first :]]
         else:
-            self._file.seek(start)
+            self._go_to(start)
             pieces, end = [], start
         stop = max(stop, start + _PIECE)
         while end < stop:
@@ -112,6 +113,11 @@ class Reading:
             pieces.append(piece)
             end += len(piece)
         self._held, self._first = b"".join(pieces), start
+
+    def _go_to(self, place: int) -> None:
+        """Read from `place` on, or nothing where that is beyond the end: file systems refuse places far beyond it."""
+        if self.is_compressed or place <= self._file.seek(0, os.SEEK_END):
+            self._file.seek(place)
 
     def close(self) -> None:
         """Let go of the file."""

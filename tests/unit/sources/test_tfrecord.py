@@ -220,6 +220,55 @@ def test_a_length_that_is_sound_but_far_too_large(tmp_path):
         assert len(found) == 2
 
 
+@pytest.mark.parametrize("length", [1 << 40, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+@pytest.mark.parametrize("after", [b"", b"little", tfrecord([b"b", b"c"])])
+def test_a_length_beyond_the_file_names_file_and_record_and_hides_no_others(tmp_path, length, after):
+    header = struct.pack("<Q", length)
+    path = written(tmp_path / "huge.tfrecord", tfrecord([b"a"]) + header + masked(header) + after)
+    for first, error, *others in both(path):
+        assert (first, others) == (b"a", [b"b", b"c"] if after.startswith(b"\1") else [])
+        assert error.startswith(f"Not a valid TFRecord. Fewer than {length + 4} bytes: b'")
+        assert f"'{path}' ends within the record at byte 17, or the length of that is damaged." in error
+
+
+HEADERS = [CONTENT[start : start + 12] for start in STARTS]
+
+
+@pytest.mark.parametrize("name", ["moved.tfrecord", "moved.tfrecord.gz"])
+@pytest.mark.parametrize("target", range(4))
+@pytest.mark.parametrize("origin", range(4))
+def test_a_sound_header_in_the_place_of_another_hides_no_other_record(tmp_path, origin, target, name):
+    moved = bytearray(CONTENT)
+    moved[STARTS[target] : STARTS[target] + 12] = HEADERS[origin]
+    path = written(tmp_path / name, bytes(moved))
+    others = [record for number, record in enumerate(FOUR) if number != target or HEADERS[origin] == HEADERS[target]]
+    for found in [elements_and_errors(TFRecordIterDataset(path))] if name.endswith("gz") else both(path):
+        assert [element for element in found if isinstance(element, bytes)] == others
+        errors = [element for element in found if isinstance(element, str)]
+        assert bool(errors) == (others != FOUR)
+        assert all(f"'{path}'" in error and " at byte " in error for error in errors)
+
+
+@pytest.mark.parametrize("place", range(STARTS[1], STARTS[2] - 12))
+def test_a_sound_header_within_a_record_hides_no_other_record(tmp_path, place):
+    moved = bytearray(CONTENT)
+    moved[place : place + 12] = HEADERS[1]
+    for found in both(written(tmp_path / "moved.tfrecord", bytes(moved))):
+        records = [element for element in found if isinstance(element, bytes)]
+        assert records == (FOUR if place == STARTS[1] else [FOUR[0], *FOUR[2:]])
+
+
+def test_a_stream_resumes_after_a_header_that_was_moved(tmp_path):
+    moved = bytearray(CONTENT)
+    moved[:12] = HEADERS[1]
+    iterator = iter(TFRecordIterDataset(written(tmp_path / "moved.tfrecord", bytes(moved))))
+    with pytest.raises(ValueError, match="Fewer than 124 bytes"):
+        next(iterator)
+    resumed = iter(TFRecordIterDataset(tmp_path / "moved.tfrecord"))
+    resumed.set_state(iterator.get_state())
+    assert list(resumed) == list(iterator) == FOUR[1:]
+
+
 # ---------------------------------------------------------------- classes of users
 
 

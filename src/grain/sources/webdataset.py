@@ -11,7 +11,7 @@ from grain.files.paths import PathLike
 from grain.sources.byte_streams import Reading
 from grain.sources.decoding import decoded
 from grain.sources.sequences import SequenceDataSource, Spanned, offsets_of
-from grain.sources.tar import Member, TarError, member_at, next_member
+from grain.sources.tar import Member, TarError, after_zeros, member_at, next_member
 
 _NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
 _NO_SAMPLE = re.compile(r"__[^/]*__($|/)")
@@ -59,6 +59,8 @@ class WebDatasetFormat(Spanned):
 def _add(member: Member, content: bytes, sample: dict[str, Any]) -> None:
     key, field = _key_and_field(member)
     if key is not None:
+        if member.refusal:
+            raise TarError(f"{member.name!r} {member.refusal}")
         sample.setdefault("__key__", key)
         if field in sample:
             raise TarError(f"it has two files {member.name!r}")
@@ -82,16 +84,20 @@ def _samples(reading: Reading, offset: int, is_read: bool) -> Iterator[tuple[int
             yield place, first
             sample_key, place = None, first
             continue
-        if member is None:
-            break
+        if member is None:  # the end, unless another archive was appended
+            if sample_key is not None:
+                yield first, place
+            following = after_zeros(reading.piece, place)
+            if following is None:
+                return
+            sample_key, place = None, following
+            continue
         key, _ = _key_and_field(member)
         if key is not None and key != sample_key:
             if sample_key is not None:
                 yield first, place
             first, sample_key = place, key
         place = member.end
-    if sample_key is not None:
-        yield first, place
 
 
 def _key_and_field(member: Member) -> tuple[str | None, str]:
@@ -106,8 +112,11 @@ class WebDatasetDataSource(SequenceDataSource[dict[str, Any]]):
     """The samples of WebDataset shards: dicts of a `__key__` and, by their extensions, the files of that name.
 
     Files are bytes. With `decode`, JSON, text (`txt`), class numbers (`cls`), arrays (`npy`) and pictures are what they
-    stand for. Where samples are is found when a shard is first opened, and kept in `index_folder`, or in the cache
-    folder (`$GRAIN_CACHE`), until the shard changes. Paths may be globs and URLs.
+    stand for. A sample with a sparse file or a hard link, whose content is not in its place, is an error; folders and
+    symbolic links belong to no sample; archives may have been appended to each other.
+
+    Where samples are is found when a shard is first opened, and kept in `index_folder`, or in the cache folder
+    (`$GRAIN_CACHE`), until the shard changes. Paths may be globs and URLs.
 
     >>> import tempfile, tarfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 import tarfile
 
 import numpy as np
@@ -139,6 +141,136 @@ def test_what_cannot_be_decoded_is_an_error_and_the_others_are_read(tmp_path):
     assert "The file 'cls' of the sample 'b' in" in second
     assert "shard.tar' cannot be decoded: invalid literal" in second
     assert "The file 'png' of the sample 'c'" in third
+
+
+# ---------------------------------------------------------------- members that are not plain files
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--format=gnu"],
+        *(["--format=posix", f"--sparse-version={version}"] for version in ("0.0", "0.1", "1.0")),
+    ],
+    ids=lambda options: options[-1],
+)
+@pytest.mark.parametrize("holes", [1, 30])
+def test_a_sparse_file_is_refused_by_its_name_and_the_others_are_read(tmp_path, options, holes):
+    names = ["a.txt", "b.bin", f"{'c' * 120}.txt"]
+    for name in names:
+        tmp_path.joinpath(name).write_bytes(name[:1].encode())
+    with open(tmp_path / "b.bin", "wb") as sparse:
+        for hole in range(1, holes + 1):
+            sparse.seek(hole * 100_000)
+            sparse.write(b"data")
+    subprocess.run(["tar", "--sparse", *options, "-cf", "shard.tar", *names], cwd=tmp_path, check=True)
+    for first, error, last in both(tmp_path / "shard.tar"):
+        assert (first, last) == ({"__key__": "a", "txt": b"a"}, {"__key__": "c" * 120, "txt": b"c"})
+        assert "shard.tar' cannot be read: 'b.bin' has holes, which are not in the archive" in error
+        assert "Make it without --sparse" in error
+
+
+def test_a_hard_link_is_refused_by_its_name_and_the_others_are_read(tmp_path):
+    for name in ("a.txt", "c.txt"):
+        tmp_path.joinpath(name).write_text(name)
+    os.link(tmp_path / "a.txt", tmp_path / "b.txt")
+    subprocess.run(["tar", "-cf", "shard.tar", "a.txt", "b.txt", "c.txt"], cwd=tmp_path, check=True)
+    for first, error, last in both(tmp_path / "shard.tar"):
+        assert (first["txt"], last["txt"]) == (b"a.txt", b"c.txt")
+        assert "'b.txt' is a link to 'a.txt'. Make the archive with --hard-dereference" in error
+
+
+def test_archives_that_were_appended_to_each_other(tmp_path):
+    content = tar([("0.a", b"0"), ("1.a", b"1")]) + bytes(70_000) + b"\0" * 144 + tar([("1.a", b"1"), ("2.a", b"2")])
+    for found in both(written(tmp_path / "shard.tar", content)):
+        assert found == [{"__key__": key, "a": key.encode()} for key in "0112"]
+
+
+def test_a_header_that_became_zeros_does_not_end_the_archive(tmp_path):
+    content = bytearray(CONTENT)
+    content[MEMBER * 2 : MEMBER * 2 + 512] = bytes(512)
+    for found in both(written(tmp_path / "shard.tar", bytes(content))):
+        assert [found[0], *found[-2:]] == [WHOLE[0], *WHOLE[2:]]
+        assert f"no tar header at byte {MEMBER * 2 + 512}" in found[1]
+
+
+def test_a_global_header(tmp_path):
+    def content(headers):
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT, pax_headers=headers):
+            pass
+        return buffer.getvalue()[:1024] + tar([("0.a", b"0")])
+
+    for found in both(written(tmp_path / "shard.tar", content({"comment": "made by git"}))):
+        assert found == [{"__key__": "0", "a": b"0"}]
+    for error, sample in both(written(tmp_path / "other.tar", content({"path": "9.b"}))):
+        assert "global header at byte 0 gives all members that follow one 'path'" in error
+        assert sample == {"__key__": "0", "a": b"0"}
+    path = written(tmp_path / "empty.tar", content({"comment": "nothing"})[:1024] + bytes(1024))
+    assert both(path) == ([], [])
+
+
+def with_header(content, **fields):
+    """An archive whose first header has other bytes at some places, and the right checksum."""
+    content = bytearray(content)
+    for place, field in ((int(place[1:]), field) for place, field in fields.items()):
+        content[place : place + len(field)] = field
+    content[148:156] = b" " * 8
+    content[148:156] = b"%06o\0 " % sum(content[:512])
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    "size", [b"\x80" + b"\x7f" * 11, b"\xff" * 12, b"-0000001000\0", b"00000009999\0", b"\x80\x10" + bytes(10)]
+)
+def test_a_size_that_cannot_be_is_an_error_and_reading_goes_on(tmp_path, size):
+    content = with_header(tar([("0.a", b"0"), ("1.a", b"1")]), _124=size)
+    for error, sample in both(written(tmp_path / "shard.tar", content)):
+        assert "for the size of its member" in error
+        assert sample == {"__key__": "1", "a": b"1"}
+
+
+@pytest.mark.parametrize("size", [b"77777777777\0", b"\x80" + bytes(4) + b"\x01" + bytes(6)])
+def test_a_size_beyond_the_file(tmp_path, size):
+    content = with_header(tar([("0.a", b"0"), ("1.a", b"1")]), _124=size)
+    for found in both(written(tmp_path / "shard.tar", content)):
+        assert len(found) == 1
+        assert "shard.tar' cannot be read: the archive ends within '0.a'" in found[0]
+
+
+@pytest.mark.parametrize("kind", [b"2", b"3", b"4", b"5", b"6"])
+def test_what_is_no_file_has_no_content_whatever_its_size_says(tmp_path, kind):
+    content = with_header(tar([("0.a", b""), ("1.a", b"1")]), _156=kind, _124=b"00000012345\0")
+    for found in both(written(tmp_path / "shard.tar", content)):
+        assert found == [{"__key__": "1", "a": b"1"}]
+
+
+@pytest.mark.parametrize(
+    "record", [b"9" * 20 + b" a=b\n", b"9 size=" + b"9" * 5000 + b"\n", b"12 path=0.a", b"3 a\n", b"0 a=b\n"]
+)
+def test_a_damaged_record_of_an_extended_header(tmp_path, record):
+    extended = tar([("x", record)])[: 512 + -(-len(record) // 512) * 512]
+    content = tar([("0.a", b"0")])[:1024] + with_header(extended, _156=b"x") + tar([("1.a", b"1"), ("2.a", b"2")])
+    for found in both(written(tmp_path / "shard.tar", content)):
+        assert found[0] == {"__key__": "0", "a": b"0"}
+        assert found[-1] == {"__key__": "2", "a": b"2"}
+        assert "an extended header has" in found[1]
+
+
+@pytest.mark.parametrize("kind", [b"x", b"L", b"g"])
+def test_an_extended_header_of_gigabytes(tmp_path, kind):
+    extended = with_header(tar([("x", b"12 path=0.a\n")])[:1024], _156=kind, _124=b"77777777777\0")
+    for error, last in both(written(tmp_path / "shard.tar", extended + tar([("1.a", b"1")]))):
+        assert "has 8589934591 bytes" in error
+        assert last == {"__key__": "1", "a": b"1"}
+
+
+@pytest.mark.parametrize("kind", [b"x", b"L", b"K"])
+def test_an_extended_header_that_no_member_follows(tmp_path, kind):
+    extended = with_header(tar([("x", b"12 path=0.a\n")])[:1024], _156=kind)
+    for first, error in both(written(tmp_path / "shard.tar", tar([("0.a", b"0")])[:1024] + extended + bytes(1024))):
+        assert first == {"__key__": "0", "a": b"0"}
+        assert "no member follows the extended header" in error
 
 
 # ---------------------------------------------------------------- damage

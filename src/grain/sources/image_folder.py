@@ -17,6 +17,9 @@ class ImageFolderDataSource:
     Sub-folders are numbered in the order of their names, which are `classes`; pictures come in the order of their
     paths, without hidden ones. Without `decode`, an `image` is the bytes of its file.
 
+    An `image` has three colours, without transparency. Of pixels with more than eight bits the eight most significant
+    ones are kept, so that white is the largest number that their type can hold; floats are from 0, black, to 1, white.
+
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name in ("dog", "cat"):

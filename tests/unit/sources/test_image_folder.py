@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -98,11 +99,106 @@ def test_hidden_files_and_folders_are_no_pictures(tmp_path):
     assert (len(source), source.classes) == (1, ("cat",))
 
 
-def test_sixteen_bits_become_eight(tmp_path):
-    tmp_path.joinpath("scans").mkdir()
-    Image.fromarray(np.array([[0, 256, 32768, 65535]], np.uint16)).save(tmp_path / "scans" / "1.png")
-    pixels = ImageFolderDataSource(tmp_path)[0]["image"]
-    assert (pixels.dtype, pixels.tolist()) == (np.uint8, [[[grey] * 3 for grey in (0, 1, 128, 255)]])
+def pixels_of(folder, name, content):
+    folder.joinpath("scans").mkdir()
+    if isinstance(content, bytes):
+        folder.joinpath("scans", name).write_bytes(content)
+    else:
+        image = content if isinstance(content, Image.Image) else Image.fromarray(content)
+        image.save(folder / "scans" / name)
+    pixels = ImageFolderDataSource(folder)[0]["image"]
+    assert pixels.dtype == np.uint8
+    return pixels
+
+
+def tiff(pixels, bits, sample_format, photometric=1):
+    """A grey TIFF file of one row, with any type of pixels."""
+    entries = [
+        (256, 4, len(pixels) * 8 // bits),
+        (257, 4, 1),
+        (258, 3, bits),
+        (259, 3, 1),
+        (262, 3, photometric),
+        (273, 4, 8),
+        (277, 3, 1),
+        (278, 4, 1),
+        (279, 4, len(pixels)),
+        (339, 3, sample_format),
+    ]
+    padded = pixels + bytes(len(pixels) % 2)
+    folder = struct.pack("<H", len(entries)) + b"".join(
+        struct.pack("<HHII", tag, kind, 1, n) for tag, kind, n in entries
+    )
+    return b"II*\0" + struct.pack("<I", 8 + len(padded)) + padded + folder + bytes(4)
+
+
+STEPS = [0, 1, 128, 255]
+SIXTEEN = np.array([[0, 256, 32768, 65535]], np.uint16)
+UNSIGNED, SIGNED, FLOAT = 1, 2, 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    {
+        "16-bit PNG": ("1.png", SIXTEEN),
+        "16-bit TIFF": ("1.tif", SIXTEEN),
+        "16-bit TIFF, big-endian": ("1.tif", Image.fromarray(SIXTEEN.astype(">u2"))),
+        "16-bit PGM": ("1.pgm", b"P5 4 1 65535\n" + SIXTEEN.astype(">u2").tobytes()),
+        "16-bit PGM of text": ("1.pgm", b"P2 4 1 65535\n0 256 32768 65535\n"),
+        "10-bit PGM": ("1.pgm", b"P5 4 1 1023\n" + np.array([0, 4, 514, 1023], ">u2").tobytes()),
+        "12-bit TIFF": ("1.tif", tiff(bytes.fromhex("000010800fff"), 12, UNSIGNED)),
+        "signed 16-bit TIFF": ("1.tif", tiff(np.array([0, 128, 16384, 32767], "<i2").tobytes(), 16, SIGNED)),
+        "32-bit TIFF": ("1.tif", np.array([[0, 1 << 23, 1 << 30, (1 << 31) - 1]], np.int32)),
+        "unsigned 32-bit TIFF": (
+            "1.tif",
+            tiff(np.array([0, 1 << 24, 1 << 31, (1 << 32) - 1], "<u4").tobytes(), 32, UNSIGNED),
+        ),
+        "TIFF of floats": ("1.tif", np.array([[0, 1 / 256, 0.5, 1]], np.float32)),
+        "PFM": ("1.pgm", b"Pf\n4 1\n-1.0\n" + np.array([0, 1 / 256, 0.5, 1], "<f4").tobytes()),
+        "16-bit TIFF whose zero is white": (
+            "1.tif",
+            tiff((65535 - SIXTEEN).astype("<u2").tobytes(), 16, UNSIGNED, photometric=0),
+        ),
+        "8-bit TIFF whose zero is white": ("1.tif", tiff(bytes([255, 254, 127, 0]), 8, UNSIGNED, photometric=0)),
+        "grey": ("1.png", np.array([STEPS], np.uint8)),
+        "grey with transparency": ("1.png", np.array([[[grey, 7] for grey in STEPS]], np.uint8)),
+    }.values(),
+    ids=str,
+)
+def test_all_numbers_of_bits_are_scaled_by_one_rule(tmp_path, name, content):
+    assert pixels_of(tmp_path, name, content).tolist() == [[[grey] * 3 for grey in STEPS]]
+
+
+@pytest.mark.parametrize(
+    ("mode", "color", "expected"),
+    [
+        ("1", 1, [255, 255, 255]),
+        ("P", 1, [4, 5, 6]),
+        ("PA", (1, 9), [4, 5, 6]),
+        ("CMYK", (0, 255, 255, 0), [255, 0, 0]),
+        ("RGBA", (1, 2, 3, 4), [1, 2, 3]),
+        ("YCbCr", (255, 128, 128), [255, 255, 255]),
+    ],
+)
+def test_pixels_of_other_modes(tmp_path, mode, color, expected):
+    image = Image.new(mode, (1, 1), color)
+    if mode.startswith("P"):
+        image.putpalette([1, 2, 3, 4, 5, 6])
+    assert pixels_of(tmp_path, "1.tif", image).tolist() == [[expected]]
+
+
+@pytest.mark.parametrize(
+    ("pixels", "message"),
+    [
+        (np.array([[0.0, 1.5]], np.float32), "floats beyond 0 and 1"),
+        (np.array([[0.0, -0.5]], np.float32), "floats beyond 0 and 1"),
+        (np.array([[0.0, np.nan]], np.float32), "floats beyond 0 and 1"),
+        (np.array([[0, -1]], np.int32), "negative numbers"),
+    ],
+)
+def test_pixels_that_no_rule_makes_grey(tmp_path, pixels, message):
+    with pytest.raises(ValueError, match=rf"scans/1\.tif cannot be read as a picture: .*{message}.*decode=False"):
+        pixels_of(tmp_path, "1.tif", pixels)
 
 
 def test_a_palette_with_transparency_and_pixels_that_can_be_changed(tmp_path):

@@ -14,14 +14,15 @@ from grain.sources.schemas import chosen, schema_of
 
 _START = 8
 """Bytes by which one sees whether a file is compressed."""
+_REMEDY = "Convert the file, for instance with `iconv -f latin1 -t utf-8`."
 
 
 class CsvDataSource(TableDataSource):
     """Rows of CSV files by their numbers, as dicts; of the columns `columns`, or of all.
 
     All files are read at once, also those that gzip has packed, into memory that worker processes share. The type of a
-    column is the same for all of them: numbers where all values are numbers, strings where types differ. `delimiter`,
-    and `column_names` for files that do not begin with them, are as in `pyarrow.csv`.
+    column is the same for all of them: numbers where all values are numbers, strings where types differ. What is not
+    UTF-8 is an error. `delimiter`, and `column_names` for files that do not begin with them, are as in `pyarrow.csv`.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -70,12 +71,36 @@ def _read(path: str, columns: list[str] | None, delimiter: str, names: list[str]
     with told(f"{path!r} cannot be read as CSV"), opened(path) as file:
         compression = "gzip" if is_gzip(file.read(_START)) else None
         file.seek(0)
-        return csv.read_csv(
+        table = csv.read_csv(
             pa.input_stream(file, compression),
             csv.ReadOptions(column_names=names),
             csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             csv.ConvertOptions(column_types=types, include_columns=columns),
         )
+        _check_text(table)
+        return table
+
+
+def _check_text(table: Any) -> None:
+    """Raise an error if a name or a value is not UTF-8: Arrow makes bytes of a whole column with such a value."""
+    try:
+        fields = list(table.schema)
+        names = [field.name for field in fields]
+    except UnicodeDecodeError as error:
+        raise pa.ArrowInvalid(f"the names of its columns are not UTF-8 ({error}). {_REMEDY}") from None
+    for name, field, column in zip(names, fields, table.columns, strict=True):
+        if pa.types.is_binary(field.type):
+            for row, value in enumerate(column.to_pylist()):
+                if value is not None and not _is_text(value):
+                    raise pa.ArrowInvalid(f"row {row} of column {name!r} is not UTF-8: {value[:80]!r}. {_REMEDY}")
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _common_types(tables: Sequence[Any]) -> dict[str, Any]:

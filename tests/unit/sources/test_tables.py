@@ -331,6 +331,37 @@ def test_csv_files_that_are_bad(csv):
     assert len(CsvDataSource(csv("none.csv", "x,y\n"))) == 0
 
 
+def test_a_csv_header_that_is_not_utf8(tmp_path):
+    path = tmp_path / "a.csv"
+    for content in (b"x,caf\xe9\n1,2\n", "x,y\n".encode("utf-16"), b"x,caf\xe9\n"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"a\.csv' cannot be read as CSV: .*not UTF-8.*iconv") as caught:
+            CsvDataSource(path)
+        assert type(caught.value) is ValueError
+
+
+@pytest.mark.parametrize("rows", [1, 5, 200_000])
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_cell_of_a_csv_file_that_is_not_utf8(tmp_path, rows, is_compressed):
+    content = b"x,word\n" + b"1,good\n" * (rows - 1) + b"2,caf\xe9\n3,good\n"
+    (tmp_path / "good.csv").write_text("x,word\n1,a\n")
+    path = tmp_path / "bad.csv"
+    path.write_bytes(gzip.compress(content) if is_compressed else content)
+    message = rf"bad\.csv' cannot be read as CSV: row {rows - 1} of column 'word' is not UTF-8: b'caf\\xe9'"
+    for paths in (path, [tmp_path / "good.csv", path], [path, tmp_path / "good.csv"]):
+        with pytest.raises(ValueError, match=message):
+            CsvDataSource(paths)
+    assert len(CsvDataSource(path, ["x"])) == rows + 1
+
+
+def test_quoted_cells_and_names_of_columns_that_are_not_utf8(csv, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'1,"two\nlines, caf\xe9"\n')
+    with pytest.raises(ValueError, match=r"row 0 of column 'b' is not UTF-8: b'two\\nlines, caf\\xe9'"):
+        CsvDataSource(path, column_names=["a", "b"])
+    assert CsvDataSource(csv("b.csv", "\ufeffä,b\n1,ü\n"))[0] == {"ä": 1, "b": "ü"}
+
+
 # ---------------------------------------------------------------- far away
 
 

@@ -9,7 +9,7 @@ PACKAGE = ROOT / "src" / "grain"
 
 # From the bottom up. Within one layer modules may import each other, but not in a circle.
 LAYERS = [
-    "constants errors fields config options transforms public_names samplers sharding tracebacks"
+    "constants errors escaping fields config options transforms public_names samplers sharding tracebacks"
     " indices elements files sources observe",
     "graph",
     "plan",

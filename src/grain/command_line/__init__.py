@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from grain import __version__
 from grain.command_line import bench, convert, inspect
+from grain.escaping import printable, printable_message
 
 _EXAMPLES = """\
 examples:
@@ -20,9 +22,14 @@ A path is a file, a folder of images, a glob in quotes, or a URL such as s3://bu
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments`; the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="grain",
         description="Look at data, convert it, and see how fast it can be read.",
         epilog=_EXAMPLES,
@@ -44,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if chosen.traceback:
             raise
-        print(f"grain: error: {error}", file=sys.stderr)
+        print(f"grain: error: {printable_message(error)}", file=sys.stderr)
         for note in getattr(error, "__notes__", ()):
-            print(f"  {note}", file=sys.stderr)
+            print(f"  {printable(note)}", file=sys.stderr)
         return 1
     return 0

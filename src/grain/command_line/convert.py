@@ -12,6 +12,7 @@ import numpy as np
 
 from grain.command_line.describing import labels
 from grain.command_line.source_arguments import add_columns, at_least, console, opened, with_unit
+from grain.escaping import printable
 from grain.files.paths import File
 from grain.writing.formats import ArrayRecordFormat, format_of
 from grain.writing.jobs import write
@@ -73,7 +74,8 @@ def run(arguments: argparse.Namespace) -> None:
         workers=arguments.workers,
     )
     size = with_unit(sum(File(path).size for path in paths))
-    output.print(f"{len(source):,} records in {len(paths)} file{'s' * (len(paths) > 1)}, {size}: {_shown(paths)}")
+    files = f"{len(paths)} file{'s' * (len(paths) > 1)}"
+    output.print(f"{len(source):,} records in {files}, {size}: {printable(_shown(paths))}", markup=False)
     if hasattr(source, "classes"):
         output.print(f"Labels: {labels(source)}.", markup=False)
     if is_array_record and encode is not None:

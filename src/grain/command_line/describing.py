@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from grain.command_line.source_arguments import with_unit
+from grain.escaping import printable
 
 _WIDTH = 60
 _PLACES = 10
@@ -24,12 +25,12 @@ def lines(record: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """
     if isinstance(record, Mapping) and record:
         for key, value in record.items():
-            yield from lines(value, f"{name}.{key}" if name else str(key))
+            yield from lines(value, f"{name}.{printable(str(key))}" if name else printable(str(key)))
     elif isinstance(record, list | tuple) and 0 < len(record) <= 4:
         for place, value in enumerate(record):
             yield from lines(value, f"{name}.{place}" if name else str(place))
     else:
-        yield name, _described(record)
+        yield name, printable(_described(record))
 
 
 def size_of(record: Any) -> int:
@@ -60,7 +61,7 @@ def sizes_of_some(source: Any) -> list[int]:
 
 def labels(source: Any) -> str:
     """What the numbers stand for that pictures of a folder have as labels: `"0 cat, 1 dog"`."""
-    return ", ".join(f"{number} {name}" for number, name in enumerate(source.classes))
+    return ", ".join(f"{number} {printable(name)}" for number, name in enumerate(source.classes))
 
 
 def _described(value: Any) -> str:

@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from typing import Any
 
+from grain.escaping import printable_message
 from grain.files.paths import File, is_remote, local_copy
 from grain.options import warn
 
@@ -77,7 +78,7 @@ class RecordFile:
                 seek(key)
                 records.append(read())
         except RuntimeError as error:
-            raise self._damage(f"Record {keys[len(records)]} of {self.path!r}", str(error)) from None
+            raise self._damage(f"Record {keys[len(records)]} of {self.path!r}", printable_message(error)) from None
         self._pace.judge(time.perf_counter() - began, len(keys))
         return records
 
@@ -205,7 +206,7 @@ def _reason(reader: Any) -> str:
     try:
         reader.read_all()
     except RuntimeError as error:
-        return str(error)
+        return printable_message(error)
     return ""
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from grain.elements.stacking import Allocate, stacked
+from grain.escaping import printable_message
 from grain.sources.columns import Flat, Values
 
 MOST_BYTES = 1 << 31
@@ -61,7 +62,7 @@ def told(what: str) -> Iterator[None]:
     except (FileNotFoundError, PermissionError):
         raise
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise ValueError(f"{what}: {error}") from error
+        raise ValueError(f"{what}: {printable_message(error)}") from error
 
 
 class Arrows(Values):

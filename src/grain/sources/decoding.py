@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from grain.escaping import printable_message
+
 IMAGES = ("bmp", "gif", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")
 """Extensions of pictures."""
 _BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339
@@ -77,6 +79,7 @@ def decoded(sample: dict[str, Any], path: str) -> dict[str, Any]:
             found[field] = content if decode is None else decode(content)
         except Exception as error:
             raise ValueError(
-                f"The file {field!r} of the sample {sample['__key__']!r} in {path!r} cannot be decoded: {error}"
+                f"The file {field!r} of the sample {sample['__key__']!r} in {path!r} cannot be decoded: "
+                f"{printable_message(error)}"
             ) from error
     return found

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
+from grain.escaping import printable, printable_message
 from grain.files.paths import PathLike, paths_below, read_whole
 from grain.sources.decoding import IMAGES, picture
 
@@ -65,7 +66,8 @@ class ImageFolderDataSource:
         except ImportError:
             raise
         except Exception as error:
-            raise ValueError(f"{self._folder}/{name} cannot be read as a picture: {error}") from error
+            path = printable(f"{self._folder}/{name}")
+            raise ValueError(f"{path} cannot be read as a picture: {printable_message(error)}") from error
 
     def __repr__(self) -> str:
         return f"ImageFolderDataSource({self._folder!r}{'' if self._decode else ', decode=False'})"

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
+from grain.escaping import printable
+
 Advance: TypeAlias = Callable[[int], None]
 _RECORDS_AT_ONCE = 256  # telling the bar of each one would take longer than writing it
 
@@ -23,9 +25,9 @@ def progress_bar(is_wanted: bool | None, total: int | None, title: str) -> Itera
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=total)
+        task = bar.add_task(printable(title), total=total)
         yield lambda count: bar.advance(task, count)
 
 

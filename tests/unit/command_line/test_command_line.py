@@ -199,6 +199,86 @@ def test_a_reader_that_has_seen_enough_sees_no_error(here):
     assert shown.stderr == ""
 
 
+HOSTILE = "a\x1b]0;title\x07\x1b[2J\u202egpj.\r\x9b31m[red]\u2028"
+SHOWN = HOSTILE.encode("unicode_escape").decode()
+
+
+def hostile_files(here):
+    """Files of many formats, in whose names and contents there is what terminals obey."""
+    line = json.dumps({HOSTILE: HOSTILE, "deep": {HOSTILE: [HOSTILE]}})
+    here.joinpath(f"{HOSTILE}.jsonl").write_text(f"{line}\n{line}\n")
+    pa.parquet.write_table(pa.table({HOSTILE: [HOSTILE], "x": [{HOSTILE: 1}]}), here / f"{HOSTILE}.parquet")
+    here.joinpath(f"{HOSTILE}.csv").write_text(f'"{HOSTILE}"\n"{HOSTILE}"\n')
+    here.joinpath(f"{HOSTILE}.tar").write_bytes(tar([(f"k{HOSTILE}.{HOSTILE}", HOSTILE.encode())]))
+    np.savez(here / f"{HOSTILE}.npz", **{HOSTILE: np.array([HOSTILE])})
+    here.joinpath("photos", HOSTILE).mkdir(parents=True)
+    Image.new("RGB", (2, 2)).save(here / "photos" / HOSTILE / f"{HOSTILE}.png")
+    return [f"{HOSTILE}.{kind}" for kind in ("jsonl", "parquet", "csv", "tar", "npz")] + ["photos"]
+
+
+def run_as_it_is_printed(capsys, *arguments):
+    try:
+        status = main(arguments)
+    except SystemExit as error:
+        status = error.code
+    printed = capsys.readouterr()
+    assert all(letter.isprintable() or letter == "\n" for letter in printed.out + printed.err), printed
+    return status, printed.out.replace("\n", "") + printed.err
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_what_terminals_obey_is_escaped(capsys, here, number, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    path = hostile_files(here)[number]
+    status, printed = run_as_it_is_printed(capsys, "inspect", path)
+    assert status == 0
+    assert SHOWN.split("[red]")[0].replace(r"\u2028", "") in printed
+    for destination in (f"{HOSTILE}-out.parquet", f"{HOSTILE}-out.arrayrecord"):
+        assert run_as_it_is_printed(capsys, "convert", path, destination)[0] == 0
+    assert run_as_it_is_printed(capsys, "bench", path, "--seconds", "0.01", "--workers", "0")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect", f"missing{HOSTILE}.parquet"],
+        ["inspect", f"missing{HOSTILE}*.parquet"],
+        ["inspect", f"{HOSTILE}.unknown"],
+        ["inspect", f"{HOSTILE}.parquet", "--columns", "nope"],
+        ["inspect", f"{HOSTILE}.csv", "--columns", HOSTILE + "x"],
+        ["inspect", f"--{HOSTILE}", "x"],
+        [HOSTILE],
+        ["inspect", "bad/bad.jsonl"],
+        ["inspect", "bad/bad.csv"],
+        ["inspect", "bad/bad.tar"],
+        ["inspect", "bad/bad.parquet"],
+        ["inspect", "bad/bad.arrayrecord"],
+        ["inspect", f"bad/{HOSTILE}.arrayrecord"],
+        ["convert", f"{HOSTILE}.jsonl", f"{HOSTILE}.txt"],
+        ["convert", f"{HOSTILE}.jsonl", f"none/{HOSTILE}.parquet", "--shards", "x\x1b"],
+    ],
+)
+def test_what_terminals_obey_is_escaped_in_errors(capsys, here, arguments):
+    hostile_files(here)
+    here.joinpath(f"{HOSTILE}.unknown").write_text("?")
+    here.joinpath("bad").mkdir()
+    here.joinpath("bad", "bad.jsonl").write_text(HOSTILE)
+    here.joinpath("bad", "bad.csv").write_text(f"a,b\n{HOSTILE}\n")
+    here.joinpath("bad", "bad.tar").write_bytes(tar([(f"k.{HOSTILE}", b"1"), (f"k.{HOSTILE}", b"1")]))
+    for name in ("bad.parquet", "bad.arrayrecord", f"{HOSTILE}.arrayrecord"):
+        here.joinpath("bad", name).write_text(HOSTILE * 1000)
+    status, printed = run_as_it_is_printed(capsys, *arguments)
+    assert status in (1, 2)
+    assert "error: " in printed
+
+
+def test_a_name_that_is_not_text(capsys, here):
+    path = "\udcff.jsonl"
+    here.joinpath(path).write_text("1\n")
+    status, printed = run_as_it_is_printed(capsys, "inspect", path)
+    assert (status, r"\udcff.jsonl" in printed) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [

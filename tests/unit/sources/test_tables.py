@@ -333,7 +333,7 @@ def test_csv_files_that_are_bad(csv):
 
 def test_a_csv_header_that_is_not_utf8(tmp_path):
     path = tmp_path / "a.csv"
-    for content in (b"x,caf\xe9\n1,2\n", "x,y\n".encode("utf-16"), b"x,caf\xe9\n"):
+    for content in (b"x,caf\xe9\n1,2\n", b"x,caf\xe9\n"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"a\.csv' cannot be read as CSV: .*not UTF-8.*iconv") as caught:
             CsvDataSource(path)

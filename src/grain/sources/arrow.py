@@ -49,6 +49,11 @@ class ArrowDataSource(TableDataSource):
         self._files = ArrowFiles(paths_of(paths), columns)
         self._chunks = Chunks(self._files.lengths, self._files, cache_bytes)
 
+    @property
+    def paths(self) -> list[str]:
+        """The files, in order."""
+        return list(self._files.paths)
+
     def __len__(self) -> int:
         return len(self._chunks)
 

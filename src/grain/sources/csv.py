@@ -54,6 +54,11 @@ class CsvDataSource(TableDataSource):
         self._table: Table = {name: values_of(array, has_nulls(array)) for name, array in arrays.items()}
         self._length: int = whole.num_rows
 
+    @property
+    def paths(self) -> list[str]:
+        """The files, in order."""
+        return list(self._paths)
+
     def __len__(self) -> int:
         return self._length
 

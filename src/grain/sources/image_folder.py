@@ -42,6 +42,11 @@ class ImageFolderDataSource:
         self.classes = tuple(sorted({name.partition("/")[0] for name in self._names}))
         self._labels = {name: number for number, name in enumerate(self.classes)}
 
+    @property
+    def paths(self) -> list[str]:
+        """The pictures, in order."""
+        return [f"{self._folder}/{name}" for name in self._names]
+
     def __len__(self) -> int:
         return len(self._names)
 

@@ -48,6 +48,11 @@ class NumpyDataSource(ColumnarDataSource[Any]):
     def __reduce__(self) -> Any:
         return NumpyDataSource, (self._tree,)
 
+    @property
+    def paths(self) -> list[str]:
+        """The files that are mapped into memory."""
+        return [mapped.path for mapped in self._mapped]
+
     def __len__(self) -> int:
         return self._length
 

@@ -148,6 +148,11 @@ class ParquetDataSource(TableDataSource):
         self._names = self._files.schema.names
         self._chunks = Chunks(groups.lengths, groups, cache_bytes)
 
+    @property
+    def paths(self) -> list[str]:
+        """The files, in order."""
+        return list(self._files.paths)
+
     def __len__(self) -> int:
         return len(self._chunks)
 

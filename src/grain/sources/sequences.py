@@ -78,6 +78,11 @@ class SequenceDataSource(Generic[T]):
         index = _index(file, self._format, self._folder)
         return len(index) - 1, None if isinstance(index, np.memmap) else index
 
+    @property
+    def paths(self) -> list[str]:
+        """The files, in order."""
+        return [file.path for file in self._files]
+
     def __len__(self) -> int:
         return int(self._ends[-1])
 

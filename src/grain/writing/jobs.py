@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from grain.api.map_dataset import MapDataset
 from grain.fields import Frozen
-from grain.files.paths import PathLike, written_at_once
+from grain.files.paths import File, PathLike, is_remote, written_at_once
 from grain.options import MultiprocessingOptions, ReadOptions, warn
 from grain.streams.remote import wait_for_workers
 from grain.writing.formats import Format, format_of
+from grain.writing.identity import identity
 from grain.writing.journal import Journal
 from grain.writing.progress import Advance, progress_bar, told
 from grain.writing.shards import Shard, shards_of
@@ -42,6 +44,8 @@ def write(
     length: int | None = None,
     workers: int = 0,
     progress: bool | None = None,
+    resume: bool = False,
+    overwrite: bool = True,
     **options: Any,
 ) -> list[str]: ...
 @overload
@@ -55,6 +59,8 @@ def write(
     length: int | None = None,
     workers: int = 0,
     progress: bool | None = None,
+    resume: bool = False,
+    overwrite: bool = True,
     **options: Any,
 ) -> list[str]: ...
 def write(
@@ -67,6 +73,8 @@ def write(
     length: int | None = None,
     workers: int = 0,
     progress: bool | None = None,
+    resume: bool = False,
+    overwrite: bool = True,
     **options: Any,
 ) -> list[str]:
     """Write a dataset, a source or any iterable to files, and give their paths.
@@ -78,7 +86,11 @@ def write(
     equal length. An iterable without a length needs to be told one, which may be a guess: the last shard takes what
     remains. Elements that can be had by index are written by `workers` processes, a shard each.
 
-    A file gets its name when it is whole. After an interruption the same call goes on with the shards that are missing.
+    A file gets its name when it is whole. After an interruption the same call continues with the shards that are
+    missing. It is the same if the options are, and the code and the values of `encode` and of the pipeline's functions,
+    the files that are read, and the first records; of an iterator only the first records are known. A call that differs
+    starts over, and removes what the other had finished; with `resume` it is refused. Files that are there already are
+    replaced, unless `overwrite` is False: then they are an error.
 
     >>> import grain, tempfile
     >>> numbers = grain.MapDataset.range(5).map(lambda number: b"%d" % number)
@@ -93,11 +105,16 @@ def write(
     format_asked = format_of(target, format, options)
     by_index = _by_index(elements, workers)
     count = _length(elements, length, shards)
+    journal = Journal(target)
+    # A job of one file is never continued, so nobody asks whether it is the same.
+    known = _identity(elements, by_index, encode) if shards > 1 or journal.is_begun else {}
     opened = elements if by_index is None else by_index.to_iter_dataset(_IN_THIS_THREAD)
     stream = _records(opened, format_asked, encode, 0)
     first = list(islice(stream, format_asked.records_to_see))
     job = _Job(format_asked.fitted(first), encode, shards_of(target, shards, count), by_index)
-    journal = Journal(target, f"{job.format} {shards} {count} {first[:_RECORDS_COMPARED]}")
+    known |= {"options": f"{job.format} {shards} {count}", "first records": _digest(first[:_RECORDS_COMPARED])}
+    _check_files(job, journal, journal.changes(known) if resume else [], overwrite)
+    journal.begin(known)
     missing = [number for number, shard in enumerate(job.shards) if not journal.has(shard.path)]
     job.remove_partial_files()
     with progress_bar(progress, count, os.path.basename(target)) as advance:
@@ -107,9 +124,44 @@ def write(
             written = _written_by_index(job, missing, workers, advance)
         with contextlib.closing(written):
             for number in written:
-                journal.add(job.shards[number].path)
+                if shards > 1:
+                    journal.add(job.shards[number].path)
     journal.remove()
     return [shard.path for shard in job.shards]
+
+
+def _identity(elements: Any, by_index: MapDataset[Any] | None, encode: Any) -> dict[str, str]:
+    """What tells a job from others: what cannot be told is never the same."""
+    whole = identity(elements if by_index is None else by_index)
+    if by_index is None and whole is None:
+        whole = type(elements).__qualname__
+    return {"elements": whole or os.urandom(16).hex(), "encode": identity(encode) or os.urandom(16).hex()}
+
+
+def _digest(records: list[Any]) -> str:
+    return hashlib.sha256(repr(records).encode(errors="surrogatepass")).hexdigest()
+
+
+def _check_files(job: _Job, journal: Journal, changes: list[str], overwrite: bool) -> None:
+    """Raise an error where a job that was interrupted, or files that are there, forbid this one."""
+    if changes:
+        raise ValueError(
+            f"{job.shards[0].path!r} and those after it were begun by another job, which differs in: "
+            f"{', '.join(changes)}. Leave out `resume` to start over."
+        )
+    for path in [shard.path for shard in job.shards]:
+        if not is_remote(path) and os.path.isdir(path):
+            raise IsADirectoryError(f"{path!r} is a folder. Write to a file in it.")
+        if not overwrite and _exists(path) and not journal.has(path):
+            raise FileExistsError(f"{path!r} is there already. Pass `overwrite` to replace it, or write elsewhere.")
+
+
+def _exists(path: str) -> bool:
+    try:
+        File(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 class _Job(Frozen):

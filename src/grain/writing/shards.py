@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import pairwise
 
 from grain.fields import Frozen
@@ -29,6 +30,16 @@ def shards_of(target: str, shards: int, count: int | None) -> list[Shard]:
         Shard(shard_path(target, number, shards), start, end - start)
         for number, (start, end) in enumerate(pairwise(ends))
     ]
+
+
+def is_shard(path: str, target: str) -> bool:
+    """Whether `path` is the name of a file that belongs to `target`, of whatever number of them.
+
+    >>> is_shard("a-00000-of-00002.parquet", "a.parquet"), is_shard("b.parquet", "a.parquet")
+    (True, False)
+    """
+    found = re.findall(r"(\d+)-of-(\d+)", os.path.basename(path))
+    return path == target or any(path == shard_path(target, int(number), int(count)) for number, count in found)
 
 
 def shard_path(target: str, number: int, shards: int) -> str:

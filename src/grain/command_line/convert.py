@@ -13,9 +13,11 @@ import numpy as np
 from grain.command_line.describing import labels
 from grain.command_line.source_arguments import add_columns, at_least, console, opened, with_unit
 from grain.escaping import printable
-from grain.files.paths import File
+from grain.files.paths import File, paths_of
+from grain.writing.destinations import check_apart
 from grain.writing.formats import ArrayRecordFormat, format_of
 from grain.writing.jobs import write
+from grain.writing.shards import shard_path
 
 
 def _as_json(record: Any) -> bytes:
@@ -37,7 +39,8 @@ def add_to(commands: Any) -> None:
         "convert",
         help="write any source as ArrayRecord or Parquet",
         description="Write the records of any source as ArrayRecord (the fastest to read at random) or Parquet. A file "
-        "gets its name only when it is complete; after an interruption the same command goes on with the next shard.",
+        "gets its name only when it is complete; after an interruption the same command continues with the next shard, "
+        "and one with other sources or options starts over. Files that are there already are not replaced.",
     )
     parser.add_argument("sources", metavar="SRC", nargs="+", help="files, a folder of images, or URLs")
     parser.add_argument("destination", metavar="DST", help="such as out.arrayrecord or out-*.parquet")
@@ -53,11 +56,20 @@ def add_to(commands: Any) -> None:
         default="pickle",
         help="how ArrayRecord keeps records that are not bytes (default: pickle, which keeps arrays as they are)",
     )
+    parser.add_argument("--overwrite", action="store_true", help="replace files that are there already")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue what was interrupted; refuse to start over where sources or options are others",
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    output, source = console(), opened(arguments.sources, arguments.columns)
+    output, found = console(), paths_of(arguments.sources)
+    shards = [shard_path(arguments.destination, number, arguments.shards) for number in range(arguments.shards)]
+    check_apart(found, shards)
+    source = opened(found, arguments.columns)
     is_array_record = isinstance(format_of(arguments.destination, arguments.format, {}), ArrayRecordFormat)
     first = source[0] if len(source) else b""
     encode: Callable[[Any], Any] | None = None
@@ -65,14 +77,20 @@ def run(arguments: argparse.Namespace) -> None:
         encode = _ENCODINGS[arguments.encoding]
     elif not is_array_record and not isinstance(first, Mapping):
         encode = _as_row
-    paths = write(
-        source,
-        arguments.destination,
-        arguments.format,
-        shards=arguments.shards,
-        encode=encode,
-        workers=arguments.workers,
-    )
+    try:
+        paths = write(
+            source,
+            arguments.destination,
+            arguments.format,
+            shards=arguments.shards,
+            encode=encode,
+            workers=arguments.workers,
+            resume=arguments.resume,
+            overwrite=arguments.overwrite,
+        )
+    except FileExistsError as error:
+        error.add_note(f"The last path, {arguments.destination!r}, is the destination. To replace files: --overwrite.")
+        raise
     size = with_unit(sum(File(path).size for path in paths))
     files = f"{len(paths)} file{'s' * (len(paths) > 1)}"
     output.print(f"{len(source):,} records in {files}, {size}: {printable(_shown(paths))}", markup=False)

@@ -1,10 +1,13 @@
 """The command `grain`, as one types it."""
 
 import json
+import os
 import pickle
+import resource
 import subprocess
 import sys
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -105,21 +108,108 @@ def test_convert_to_parquet_and_back(capsys, here, photos):
     assert pickle.loads(ParquetDataSource("again.parquet")[1]["record"]) == image
 
 
-def test_convert_goes_on_where_it_was_interrupted(capsys, here):
-    good = [f'{{"id": {number}}}' for number in range(60)]
-    here.joinpath("in.jsonl").write_text("\n".join([*good[:-1], "oops"]))
-    status, _, errors = run(capsys, "convert", "in.jsonl", "out-*.arrayrecord", "--shards", "3")
+@pytest.fixture
+def interrupted(capsys, here):
+    """A conversion that ended in its last shard, for want of space: the files that are finished, and when they were."""
+    texts = [""] * 50 + [np.random.default_rng(number).bytes(1000).hex() for number in range(10)]
+    lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(texts)]
+    here.joinpath("in.jsonl").write_text("\n".join(lines))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    try:
+        command = ["convert", "in.jsonl", "out-*.parquet", "--shards", "3"]
+        status, _, errors = run(capsys, *command)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (status, "File too large" in errors) == (1, True)
+    finished = {path.name: path.stat().st_mtime_ns for path in sorted(here.glob("out-*.parquet"))}
+    assert [*finished] == ["out-00000-of-00003.parquet", "out-00001-of-00003.parquet"]
+    return finished
+
+
+def ids(pattern):
+    return [int(record["id"]) for record in ParquetDataSource(pattern)]
+
+
+@pytest.mark.parametrize("option", [[], ["--resume"], ["--overwrite"]])
+def test_convert_continues_where_it_was_interrupted(capsys, here, interrupted, option):
+    assert run(capsys, "convert", "in.jsonl", "out-*.parquet", "--shards", "3", *option)[0] == 0
+    assert {name: here.joinpath(name).stat().st_mtime_ns for name in interrupted} == interrupted
+    assert ids("out-*.parquet") == list(range(60))
+
+
+@pytest.mark.parametrize("change", ["source", "shards"])
+def test_convert_of_something_else_starts_over_or_is_refused(capsys, here, interrupted, change):
+    command = ["convert", "in.jsonl", "out-*.parquet", "--shards", "3"]
+    expected = list(range(60))
+    if change == "source":
+        here.joinpath("in.jsonl").write_text(here.joinpath("in.jsonl").read_text().replace('"id": 30', '"id": 99'))
+        expected[30] = 99
+    else:
+        command[-1] = "2"
+    status, _, errors = run(capsys, *command, "--resume")
     assert status == 1
-    assert "in.jsonl" in errors
-    assert "oops" in errors
-    finished = sorted(path.name for path in here.glob("out-*.arrayrecord"))
-    assert finished == ["out-00000-of-00003.arrayrecord", "out-00001-of-00003.arrayrecord"]
-    written = here.joinpath(finished[0]).stat()
-    here.joinpath("in.jsonl").write_text("\n".join(good))
-    assert run(capsys, "convert", "in.jsonl", "out-*.arrayrecord", "--shards", "3")[0] == 0
-    assert here.joinpath(finished[0]).stat().st_mtime_ns == written.st_mtime_ns
-    records = map(pickle.loads, ArrayRecordDataSource("out-*.arrayrecord"))
-    assert [record["id"] for record in records] == list(range(60))
+    assert "begun by another job, which differs in: " in errors
+    assert {name: here.joinpath(name).stat().st_mtime_ns for name in interrupted} == interrupted
+    assert run(capsys, *command)[0] == 0
+    assert ids("out-*.parquet") == expected
+
+
+def test_convert_replaces_nothing_unless_it_is_told_to(capsys, here):
+    for number in range(3):
+        pa.parquet.write_table(pa.table({"id": [number]}), here / f"part-{number}.parquet")
+    before = {path.name: path.read_bytes() for path in here.iterdir()}
+    command = ["convert", *sorted(before)]  # the destination was forgotten
+    status, _, errors = run(capsys, *command)
+    assert status == 1
+    assert "'part-2.parquet' is there already" in errors
+    assert "The last path, 'part-2.parquet', is the destination. To replace files: --overwrite." in errors
+    assert {path.name: path.read_bytes() for path in here.iterdir()} == before
+    assert run(capsys, *command, "--overwrite")[0] == 0
+    assert ids("part-2.parquet") == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("sources", "destination"),
+    [
+        (["a.parquet"], "a.parquet"),
+        (["a.parquet"], "./folder/../a.parquet"),
+        (["a.parquet"], "link.parquet"),
+        (["link.parquet"], "a.parquet"),
+        (["a.parquet"], "linked/a.parquet"),
+        (["a.parquet"], "hard.parquet"),
+        (["*.parquet"], "a.parquet"),
+        (["a.parquet"], "{here}/a.parquet"),
+        (["a.parquet"], "file://{here}/a.parquet"),
+        (["file://{here}/a.parquet"], "a.parquet"),
+        (["a-00000-of-00001.parquet"], "a-*.parquet"),
+        (["photos"], "photos/cat/1.png"),
+        (["photos/"], "linked/photos/cat/1.png"),
+        (["memory://convert/a.parquet"], "memory://convert/a.parquet"),
+        (["memory://convert/*.parquet"], "memory://convert/b/../a.parquet"),
+    ],
+)
+def test_convert_never_replaces_a_source(capsys, here, photos, sources, destination):
+    here.joinpath("folder").mkdir()
+    for name in ("a.parquet", "a-00000-of-00001.parquet"):
+        pa.parquet.write_table(pa.table({"id": [1]}), here / name)
+    here.joinpath("link.parquet").symlink_to("a.parquet")
+    here.joinpath("linked").symlink_to(here)
+    os.link(here / "a.parquet", here / "hard.parquet")
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/convert/a.parquet", here.joinpath("a.parquet").read_bytes())
+    before = here.joinpath("a.parquet").read_bytes()
+    command = [
+        path.format(here=here) for path in ("convert", *sources, destination, "--format", "parquet", "--overwrite")
+    ]
+    try:
+        status, _, errors = run(capsys, *command)
+        assert memory.cat_file("/convert/a.parquet") == before
+    finally:
+        memory.rm("/convert", recursive=True)
+    assert status == 1
+    assert "would be written, and is one of the sources" in errors
+    assert here.joinpath("a.parquet").read_bytes() == before
 
 
 def test_bench_measures_four_ways(capsys, table):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 import hashlib
+import marshal
 import os
 import pickle
 import sys
@@ -23,6 +24,9 @@ from grain.ops.sourcing import Source
 from grain.sources.numpy_arrays import NumpyDataSource
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset)
+_AT_ONCE = 4096
+_WITHOUT_REFERENCES = 2
+"""The version of marshal's format in which equal values are written alike, whoever else refers to them."""
 _METHODS = (types.FunctionType, staticmethod, classmethod, property)
 
 
@@ -103,9 +107,23 @@ def _parts_of_source(source: Any) -> Any:
     if not _is_installed(kind.__module__) and not isinstance(source, _PLAIN):
         has_own_repr = kind.__repr__ is not object.__repr__  # type: ignore[comparison-overlap]
         return kind, len(source), repr(source) if has_own_repr else None
+    if kind in (list, tuple):
+        return kind, [_digest_of(source[start : start + _AT_ONCE]) for start in range(0, len(source), _AT_ONCE)]
     paths = getattr(source, "paths", ())
     is_in_files = paths and not isinstance(source, NumpyDataSource)  # which may have arrays in memory beside them
     return kind, repr(source) if is_in_files else source, [File(path).stamp for path in paths]
+
+
+def _digest_of(elements: Any) -> str:
+    """Of some elements of many: marshal is three times as fast as pickle, for what it can write."""
+    try:
+        return hashlib.sha256(marshal.dumps(elements, _WITHOUT_REFERENCES)).hexdigest()
+    except ValueError:
+        pass
+    found = identity(elements)
+    if found is None:
+        raise TypeError("There are elements that cannot be pickled.")
+    return found
 
 
 def _names_of_globals(code: types.CodeType) -> Iterator[str]:

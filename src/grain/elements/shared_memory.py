@@ -74,6 +74,8 @@ class SharedMemoryArray(np.ndarray):
     @classmethod
     def from_shared_memory(cls, shm: SharedMemory, shape: Any, dtype: npt.DTypeLike) -> SharedMemoryArray:
         """The array at the start of a block; it closes the block when it and its views are gone."""
+        if np.dtype(dtype).hasobject:
+            raise ValueError(f"No SharedMemoryArray of dtype {np.dtype(dtype)}: Python objects cannot be shared.")
         array = super().__new__(cls, shape, dtype, buffer=shm.buf)
         array.shm, array._block = shm, _Block(shm, array)
         # All views have this array as their base, so they are gone when it is.
@@ -211,7 +213,7 @@ def _opened(name: str) -> SharedMemory:
     from multiprocessing.shared_memory import SharedMemory
 
     if sys.version_info >= (3, 13):
-        return SharedMemory(name, track=False)
+        return _checked(SharedMemory(name, track=False))
     init = SharedMemory.__init__
     untracked: Any = types.SimpleNamespace(register=lambda name, kind: None)
     open_untracked = types.FunctionType(
@@ -219,6 +221,21 @@ def _opened(name: str) -> SharedMemory:
     )
     shm = SharedMemory.__new__(SharedMemory)
     open_untracked(shm, name)
+    return _checked(shm)
+
+
+def _checked(shm: SharedMemory) -> SharedMemory:
+    """The block, if it belongs to this user and to nobody else: what another has put there is not to be believed."""
+    if sys.platform != "win32":
+        found = os.fstat(shm._fd)  # type: ignore[attr-defined]
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            name = shm.name
+            shm.close()
+            raise PermissionError(
+                f"The block of shared memory {name!r} belongs to user {found.st_uid} and has the mode "
+                f"{found.st_mode & 0o777:o}: only those of this user ({os.geteuid()}) with the mode 600 are opened. "
+                "Choose another name."
+            )
     return shm
 
 

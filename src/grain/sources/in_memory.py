@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import pickle
 from collections.abc import Iterable
 from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
+from grain.elements.plain_encoding import decoded, encoded, pickled, unpickled
 from grain.elements.shared_memory import SharedMemoryArray, named_block, opened_block
 
 T = TypeVar("T", covariant=True)
+_MARK = b"grain.1\n"
+"""With which blocks begin."""
+_HEADER = len(_MARK) + 8
 
 
 class SharedMemoryDataSource(Generic[T]):
     """Records of any kind that can be pickled, kept once for all processes that read them.
 
-    With a `name`, other programs open the same records by it: `SharedMemoryDataSource(name=...)`. They stay until
-    `unlink` is called, or the program that made them ends.
+    With a `name`, other programs of the same user open the same records by it: `SharedMemoryDataSource(name=...)`. They
+    stay until `unlink` is called, or the program that made them ends. A block of another user, one that others may use,
+    and one that is not of this kind are refused before anything in them is read. Of what a named block holds, only
+    that is pickled which is not made of plain values, bytes and arrays.
 
     >>> source = SharedMemoryDataSource([{"a": 1}, {"a": [2, 3]}])
     >>> source[1], len(source)
@@ -36,18 +41,23 @@ class SharedMemoryDataSource(Generic[T]):
         self._name = name
         if elements is None:
             assert name is not None
-            self._load(opened_block(name))
+            memory = opened_block(name)
+            _check(memory.view(np.ndarray), name)
+            self._load(memory)
         elif name is None:
             # An array in a pipeline goes to all workers in one piece of shared memory: it needs no name.
-            self._load(_packed(elements))
+            self._load(_packed([pickled(element) for element in elements]))
         else:
-            self._load(named_block(name, _packed(elements)))
+            self._load(named_block(name, _packed([encoded(element) for element in elements])))
 
     def _load(self, memory: Any) -> None:
         self._memory, everything = memory, memory.view(np.ndarray)
-        count = int(everything[:8].view(np.int64)[0])
-        self._ends = everything[8 : 8 + 8 * count].view(np.int64)
-        self._records = everything[8 + 8 * count :]
+        count = _count(everything)
+        self._ends = everything[_HEADER : _HEADER + 8 * count].view(np.int64)
+        self._records = everything[_HEADER + 8 * count :]
+        self._view = memoryview(self._records)
+        # Others have no say in what a block without a name holds; it is pickled, which is faster to read.
+        self._decode = unpickled if self._name is None else decoded
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -58,7 +68,7 @@ class SharedMemoryDataSource(Generic[T]):
         if not 0 <= place < count:
             raise IndexError(f"Index {key} out of range for {count} records.")
         start = self._ends[place - 1] if place else 0
-        return pickle.loads(self._records[start : self._ends[place]])  # type: ignore[no-any-return]
+        return self._decode(self._view[start : self._ends[place]])  # type: ignore[no-any-return]
 
     @property
     def shm(self) -> Any:
@@ -67,7 +77,7 @@ class SharedMemoryDataSource(Generic[T]):
 
     def close(self) -> None:
         """Let go of the records in this process."""
-        self._load(_packed(()))
+        self._load(_packed([]))
 
     def unlink(self) -> None:
         """Remove the records; who has opened them keeps them."""
@@ -102,18 +112,26 @@ def _from_name(name: str) -> SharedMemoryDataSource[Any]:
     return SharedMemoryDataSource(name=name)
 
 
-def _packed(elements: Iterable[Any]) -> Any:
-    """How many there are, where each one ends, and then all of them, pickled."""
-    records = [_pickled(element) for element in elements]
+def _packed(records: list[bytes]) -> Any:
+    """A mark, how many there are, where each one ends, and then all of them."""
     ends = np.cumsum([len(record) for record in records], dtype=np.int64)
     header = np.concatenate([np.array([len(records)], np.int64), ends])
-    return np.frombuffer(b"".join([header.tobytes(), *records]), np.uint8)
+    return np.frombuffer(b"".join([_MARK, header.tobytes(), *records]), np.uint8)
 
 
-def _pickled(element: Any) -> bytes:
-    pickled = pickle.dumps(element, protocol=5)
-    if b"__main__" not in pickled:
-        return pickled
-    import cloudpickle  # for what workers cannot import, because it is defined in the program itself
+def _count(everything: Any) -> int:
+    return int(everything[len(_MARK) : _HEADER].view(np.int64)[0])
 
-    return cloudpickle.dumps(element, protocol=5)  # type: ignore[no-any-return]
+
+def _check(everything: Any, name: str) -> None:
+    """Raise an error if a block does not hold records; it may be larger than they are."""
+    room = len(everything) - _HEADER
+    if room >= 0 and everything[: len(_MARK)].tobytes() == _MARK and 0 <= _count(everything) <= room // 8:
+        count = _count(everything)
+        ends = np.concatenate([[0], everything[_HEADER : _HEADER + 8 * count].view(np.int64)])
+        if (np.diff(ends) >= 0).all() and ends[-1] <= room - 8 * count:
+            return
+    raise ValueError(
+        f"The block of shared memory {name!r} was not made by a SharedMemoryDataSource, or is damaged: it is not read. "
+        "Choose another name."
+    )

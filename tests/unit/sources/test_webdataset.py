@@ -143,6 +143,16 @@ def test_what_cannot_be_decoded_is_an_error_and_the_others_are_read(tmp_path):
     assert "The file 'png' of the sample 'c'" in third
 
 
+def test_json_that_is_nested_too_deeply_names_its_sample_and_the_others_are_read(tmp_path):
+    path = written(tmp_path / "shard.tar", tar([("a.json", b"[" * 100_000), ("b.json", b"2")]))
+    for error, last in (
+        elements_and_errors(WebDatasetIterDataset(path, decode=True)),
+        elements_and_errors(grain.MapDataset.source(WebDatasetDataSource(path, decode=True)).to_iter_dataset()),
+    ):
+        assert f"The file 'json' of the sample 'a' in '{path}' cannot be decoded" in error
+        assert last["json"] == 2
+
+
 # ---------------------------------------------------------------- members that are not plain files
 
 

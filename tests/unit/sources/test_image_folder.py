@@ -137,36 +137,35 @@ SIXTEEN = np.array([[0, 256, 32768, 65535]], np.uint16)
 UNSIGNED, SIGNED, FLOAT = 1, 2, 3
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    {
-        "16-bit PNG": ("1.png", SIXTEEN),
-        "16-bit TIFF": ("1.tif", SIXTEEN),
-        "16-bit TIFF, big-endian": ("1.tif", Image.fromarray(SIXTEEN.astype(">u2"))),
-        "16-bit PGM": ("1.pgm", b"P5 4 1 65535\n" + SIXTEEN.astype(">u2").tobytes()),
-        "16-bit PGM of text": ("1.pgm", b"P2 4 1 65535\n0 256 32768 65535\n"),
-        "10-bit PGM": ("1.pgm", b"P5 4 1 1023\n" + np.array([0, 4, 514, 1023], ">u2").tobytes()),
-        "12-bit TIFF": ("1.tif", tiff(bytes.fromhex("000010800fff"), 12, UNSIGNED)),
-        "signed 16-bit TIFF": ("1.tif", tiff(np.array([0, 128, 16384, 32767], "<i2").tobytes(), 16, SIGNED)),
-        "32-bit TIFF": ("1.tif", np.array([[0, 1 << 23, 1 << 30, (1 << 31) - 1]], np.int32)),
-        "unsigned 32-bit TIFF": (
-            "1.tif",
-            tiff(np.array([0, 1 << 24, 1 << 31, (1 << 32) - 1], "<u4").tobytes(), 32, UNSIGNED),
-        ),
-        "TIFF of floats": ("1.tif", np.array([[0, 1 / 256, 0.5, 1]], np.float32)),
-        "PFM": ("1.pgm", b"Pf\n4 1\n-1.0\n" + np.array([0, 1 / 256, 0.5, 1], "<f4").tobytes()),
-        "16-bit TIFF whose zero is white": (
-            "1.tif",
-            tiff((65535 - SIXTEEN).astype("<u2").tobytes(), 16, UNSIGNED, photometric=0),
-        ),
-        "8-bit TIFF whose zero is white": ("1.tif", tiff(bytes([255, 254, 127, 0]), 8, UNSIGNED, photometric=0)),
-        "grey": ("1.png", np.array([STEPS], np.uint8)),
-        "grey with transparency": ("1.png", np.array([[[grey, 7] for grey in STEPS]], np.uint8)),
-    }.values(),
-    ids=str,
-)
-def test_all_numbers_of_bits_are_scaled_by_one_rule(tmp_path, name, content):
-    assert pixels_of(tmp_path, name, content).tolist() == [[[grey] * 3 for grey in STEPS]]
+PICTURES = {
+    "16-bit PNG": ("1.png", SIXTEEN),
+    "16-bit TIFF": ("1.tif", SIXTEEN),
+    "16-bit TIFF, big-endian": ("1.tif", Image.fromarray(SIXTEEN.astype(">u2"))),
+    "16-bit PGM": ("1.pgm", b"P5 4 1 65535\n" + SIXTEEN.astype(">u2").tobytes()),
+    "16-bit PGM of text": ("1.pgm", b"P2 4 1 65535\n0 256 32768 65535\n"),
+    "10-bit PGM": ("1.pgm", b"P5 4 1 1023\n" + np.array([0, 4, 514, 1023], ">u2").tobytes()),
+    "12-bit TIFF": ("1.tif", tiff(bytes.fromhex("000010800fff"), 12, UNSIGNED)),
+    "signed 16-bit TIFF": ("1.tif", tiff(np.array([0, 128, 16384, 32767], "<i2").tobytes(), 16, SIGNED)),
+    "32-bit TIFF": ("1.tif", np.array([[0, 1 << 23, 1 << 30, (1 << 31) - 1]], np.int32)),
+    "unsigned 32-bit TIFF": (
+        "1.tif",
+        tiff(np.array([0, 1 << 24, 1 << 31, (1 << 32) - 1], "<u4").tobytes(), 32, UNSIGNED),
+    ),
+    "TIFF of floats": ("1.tif", np.array([[0, 1 / 256, 0.5, 1]], np.float32)),
+    "PFM": ("1.pgm", b"Pf\n4 1\n-1.0\n" + np.array([0, 1 / 256, 0.5, 1], "<f4").tobytes()),
+    "16-bit TIFF whose zero is white": (
+        "1.tif",
+        tiff((65535 - SIXTEEN).astype("<u2").tobytes(), 16, UNSIGNED, photometric=0),
+    ),
+    "8-bit TIFF whose zero is white": ("1.tif", tiff(bytes([255, 254, 127, 0]), 8, UNSIGNED, photometric=0)),
+    "grey": ("1.png", np.array([STEPS], np.uint8)),
+    "grey with transparency": ("1.png", np.array([[[grey, 7] for grey in STEPS]], np.uint8)),
+}
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+def test_all_numbers_of_bits_are_scaled_by_one_rule(tmp_path, kind):
+    assert pixels_of(tmp_path, *PICTURES[kind]).tolist() == [[[grey] * 3 for grey in STEPS]]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,8 @@ def test_an_interrupt_in_any_line_of_the_library(name):
         assert_nothing_is_lost(dataset, Interruption(place, lines=True), elements)
 
 
+# In a destructor Python says that it ignores it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", TRACED)
 def test_an_interrupt_while_another_is_seen_to(name):
     dataset = iter_pipeline(name, "inline")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grain.elements.record import Record, RecordMetadata
-from grain.indices.rng import KeyedRngPool, Lent
+from grain.indices.rng import KeyedRngPool, Lent, keyed_rng
 
 
 class SampledMetadata(RecordMetadata):
@@ -28,6 +28,39 @@ class SampledMetadata(RecordMetadata):
         if self.lent is None and self._recorder is not None:
             self.lent = self._recorder.lend(self.index)
         return None if self.lent is None else self.lent[0]
+
+
+class Family:
+    """What the items of one record have in common: a number that the record's generator has drawn."""
+
+    __slots__ = ("_key", "_record")
+
+    def __init__(self, record: RecordMetadata) -> None:
+        self._record, self._key = record, -1
+
+    def rng(self, index: int) -> Any:
+        """The generator of the item with this index; nothing where the record has none."""
+        rng = self._record.rng
+        if rng is None:
+            return None
+        if self._key < 0:
+            self._key = int(rng.integers(2**63))
+        return keyed_rng(self._key + index)
+
+
+class ItemMetadata(RecordMetadata):
+    """What is known about one of the items made of a record."""
+
+    __slots__ = ("_family", "_rng")
+
+    def __init__(self, index: int, record_key: Any = None, rng: Any = None, family: Family | None = None) -> None:
+        self.index, self.record_key, self._rng, self._family = index, record_key, rng, family
+
+    @property
+    def rng(self) -> Any:  # type: ignore[override]
+        if self._rng is None and self._family is not None:
+            self._rng = self._family.rng(self.index)
+        return self._rng
 
 
 class Recorder:

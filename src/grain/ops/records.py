@@ -3,8 +3,8 @@
 1. Data alone are passed on, unless an operation further down needs more: the record's index, its generator, or the
    record itself. Up to the last such operation, records are passed on.
 2. A record's generator is made when an operation takes it, and is the same for all operations on that record.
-3. What is made of several records has the metadata of the last of them; what is made of a part of one has an index, and
-   no generator.
+3. What is made of several records has the metadata of the last of them; what is made of a part of one has an index and
+   a generator of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_origin
 
 from grain import transforms
-from grain.elements.record import Record, RecordMetadata
+from grain.elements.record import Record
 from grain.elements.stacking import stacked
 from grain.graph.functions import Function
 from grain.graph.naming import transform_name
@@ -25,7 +25,7 @@ from grain.ops.batching import BatchFunction, batch_node
 from grain.ops.flattening import IterFlatMap
 from grain.ops.mapping import IterFilter, IterMap
 from grain.ops.operations import BatchOperation, Operation
-from grain.ops.record_metadata import Recorder
+from grain.ops.record_metadata import Family, ItemMetadata, Recorder
 
 _METHODS: list[tuple[type, str]] = [
     (transforms.Map, "map"),
@@ -97,8 +97,9 @@ class RecordFunction(Function):
         return self._of_data(record.data)  # type: ignore[no-any-return]
 
     def _flat_map(self, record: Record[Any]) -> list[Record[Any]]:
-        first = record.metadata.index * self.transform.max_fan_out
-        return [Record(RecordMetadata(first + i), item) for i, item in enumerate(self._of_data(record.data))]
+        first, family = record.metadata.index * self.transform.max_fan_out, Family(record.metadata)
+        items = enumerate(self._of_data(record.data), first)
+        return [Record(ItemMetadata(index, family=family), item) for index, item in items]
 
 
 class RecordBatch:

@@ -22,6 +22,13 @@ class RecordKeyError(ValueError, IndexError):
     """A number that a source of files has no record for."""
 
 
+class EmptyDatasetError(IndexError, ZeroDivisionError):
+    """An element was asked of a dataset that has none; a ZeroDivisionError too, which is what Grain raises."""
+
+    def __init__(self) -> None:
+        super().__init__("The dataset is empty: it has no element at any index.")
+
+
 _ORIGIN = "_grain_origin"
 
 

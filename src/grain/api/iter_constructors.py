@@ -39,10 +39,11 @@ class IterDatasetMeta(abc.ABCMeta):
         """Elements of several streams, in the proportions of `weights`, until one that is due has ended.
 
         `datasets` and `weights` are both sequences, or both mappings with the same keys. With `stop="longest"` a stream
-        that has ended begins again, until all have ended once; with `stop="renormalize"` the others go on, in the
-        proportions of their weights, until all have ended. In both cases, and with `with_counts` or `cost_fn` also
-        with `stop="first"`, the state has the number of elements of each stream, and what they cost by `cost_fn` (how
-        many tokens they have, say); `experimental.get_mixture_counts` reads it.
+        that has ended begins again, until all have ended once, and one without elements is passed over; with
+        `stop="renormalize"` the others go on, in the proportions of their weights, until all have ended. In both cases,
+        and with `with_counts` or `cost_fn` also with `stop="first"`, the state has the number of elements of each
+        stream, and what they cost by `cost_fn` (how many tokens they have, say); `experimental.get_mixture_counts`
+        reads it.
 
         >>> import grain
         >>> first, second = grain.MapDataset.range(5), grain.MapDataset.range(7, 10)

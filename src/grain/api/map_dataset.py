@@ -11,6 +11,7 @@ import numpy as np
 from grain.api.dataset import Dataset, NodeDataset
 from grain.api.dataset_iterator import DatasetIterator
 from grain.api.iter_dataset import IterDataset, NodeIterDataset
+from grain.errors import EmptyDatasetError
 from grain.graph.node import MapNode
 from grain.ops.concatenating import concatenate_node, select_from_datasets_node
 from grain.ops.custom import map_node_of
@@ -279,7 +280,11 @@ class NodeMapDataset(NodeDataset, MapDataset[T]):
             plan = self._plan
         except AttributeError:
             plan = self._plan = random_access(self._node)
-        return at(plan, index)
+        try:
+            return at(plan, index)
+        except EmptyDatasetError as error:
+            error.add_note(f"Raised in {self._node}.")
+            raise
 
     _plan: RandomAccess
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from grain.errors import EmptyDatasetError
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -41,14 +43,16 @@ def exact(indices: Any, factor: int, offset: int = 0) -> Any:
 
 
 def divided(indices: Any, count: int) -> tuple[Any, Any]:
-    """`divmod(indices, count)`, which NumPy does not have for Python ints."""
+    """The epoch of each index, and its place there, in epochs of `count`."""
     if type(indices) is int:
-        return divmod(indices, count)
-    if isinstance(indices, np.ndarray):
-        if not count:
-            raise ZeroDivisionError("an empty dataset has no elements")
-        if indices.dtype == object:
-            return indices // count, indices % count
+        try:
+            return divmod(indices, count)
+        except ZeroDivisionError:
+            raise EmptyDatasetError from None
+    if not count:
+        raise EmptyDatasetError
+    if isinstance(indices, np.ndarray) and indices.dtype == object:  # for which NumPy has no divmod
+        return indices // count, indices % count
     quotient, remainder = divmod(indices, count)
     return quotient, remainder
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from grain.errors import EmptyDatasetError
 from grain.indices.arithmetic import IndexArray, divided, exact, integer
 
 if TYPE_CHECKING:
@@ -118,7 +119,10 @@ def shuffled(seed: int, length: int, index: Any) -> Any:
     if type(index) is int:
         if 0 <= index < length:
             return permuted(index, length, seed % SEEDS)
-        epoch, place = divmod(index, length)
+        try:
+            epoch, place = divmod(index, length)
+        except ZeroDivisionError:
+            raise EmptyDatasetError from None
         return permuted(place, length, (seed + epoch) % SEEDS) + epoch * length
     epoch, place = divided(exact(index, 1, length), length)
     if not isinstance(index, np.ndarray):

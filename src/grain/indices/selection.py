@@ -181,7 +181,7 @@ class Renormalized(Compared):
 
     def pick(self, index: int) -> tuple[int, int]:
         """(component, index in it) of one index."""
-        epoch, place = divmod(index, self.length)
+        epoch, place = divided(index, self.length)
         number = bisect_right(self._starts, place) - 1
         components, spread, used = self._phases[number]
         chosen, below = spread.pick(place - self._starts[number])
@@ -214,7 +214,7 @@ class Concatenation(Compared):
 
     def pick(self, index: int) -> tuple[int, int]:
         """(component, index in it) of one index."""
-        epoch, place = divmod(index, self.length)
+        epoch, place = divided(index, self.length)
         component = bisect_right(self._starts, place) - 1
         return component, place - self._starts[component] + epoch * self.lengths[component]
 
@@ -251,6 +251,6 @@ class FanOut(Compared):
 
     def place(self, index: int) -> tuple[int, int]:
         """Which of how many items of its element stands at an index."""
-        place = index % self.length
+        _, place = divided(index, self.length)
         element = int(self.starts.searchsorted(place, "right")) - 1
         return place - int(self.starts[element]), int(self.starts[element + 1] - self.starts[element])

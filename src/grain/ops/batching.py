@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -153,7 +152,7 @@ def batch_node(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: Bat
 
 
 def _map_batch(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFunction | None) -> MapBatch:
-    length = parent.length // batch_size if drop_remainder else math.ceil(parent.length / batch_size)
+    length = parent.length // batch_size if drop_remainder else -(-parent.length // batch_size)
     return MapBatch(parent, batch_size, drop_remainder, batch_fn, None, parent.length, length)
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from grain.fields import Fields
 from grain.graph.functions import Function
+from grain.graph.naming import transform_name
 from grain.graph.node import IterNode, MapNode, Node, Parent
+from grain.indices.arithmetic import integer
 from grain.indices.selection import FanOut
 from grain.ops.transforming import Transforming
 from grain.plan.element_steps import ElementStep
@@ -58,8 +60,7 @@ class MapFlatMap(Transforming, MapNode):
 
     @property
     def length(self) -> int:
-        length = self.parent.length
-        return sys.maxsize if length >= sys.maxsize / self.fan_out else length * self.fan_out
+        return min(int(self.parent.length) * self.fan_out, sys.maxsize)
 
     def lower(self, parent: Any) -> Any:
         return parent.then(Divide(self.fan_out), ItemOrNone(self.title, self.function, self.fan_out))
@@ -174,7 +175,11 @@ def flat_map_node(parent: Any, transform: Any, fan_out: Any = None) -> Node:
     """`ds.flat_map(transform, fan_out=fan_out)`."""
     if fan_out is not None:
         return _map_split(parent, transform, fan_out)
-    return (MapFlatMap if parent.is_random_access else IterFlatMap)(parent, Function(transform, "flat_map"))
+    if not parent.is_random_access:
+        return IterFlatMap(parent, Function(transform, "flat_map"))
+    if integer("max_fan_out", transform.max_fan_out) <= 0:
+        raise ValueError(f"max_fan_out must be positive, got {transform.max_fan_out} in {transform_name(transform)}.")
+    return MapFlatMap(parent, Function(transform, "flat_map"))
 
 
 def _map_split(parent: MapNode, transform: Any, counts: Any) -> MapSplit:

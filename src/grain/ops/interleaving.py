@@ -201,6 +201,13 @@ def interleave_node(
             "make a list of them."
         )
     cycle_length = integer("cycle_length", cycle_length)
-    if cycle_length < 0:
-        raise ValueError(f"cycle_length must not be negative, got {cycle_length}.")
+    if cycle_length <= 0:
+        raise ValueError(f"cycle_length must be positive, got {cycle_length}.")
+    for name, count in (
+        ("num_make_iter_threads", make_threads),
+        ("make_iter_buffer_size", make_buffer_size),
+        ("iter_buffer_size", buffer_size),
+    ):
+        if integer(name, count) < 0:
+            raise ValueError(f"{name} must not be negative, got {count}.")
     return Interleave(datasets, cycle_length, make_threads, make_buffer_size, buffer_size)

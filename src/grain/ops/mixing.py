@@ -17,7 +17,7 @@ from grain.ops.combining import Combining, Merging
 from grain.plan.kinds import Gather
 
 _LARGEST_BLOCK = 4096
-_END = object()
+_END, _NOTHING = object(), object()
 Stop: TypeAlias = Literal["first", "longest", "renormalize"]
 """What a mixture does when a dataset has ended."""
 
@@ -173,8 +173,8 @@ class CountedMix(Mixing[CountedMixState]):
     """A mixture that counts what it takes of each parent, and may go on when one has ended."""
 
     stop: Stop
-    """With "first" it ends then; with "longest" that parent begins again, until all have ended; with "renormalize" the
-    others go on."""
+    """With "first" it ends then; with "longest" that parent begins again, until all have ended, and one without
+    elements is passed over; with "renormalize" the others go on."""
     cost_fn: Callable[[Any], Any] | None
     State = CountedMixState
 
@@ -203,6 +203,8 @@ class CountedMix(Mixing[CountedMixState]):
                 if element is _END:
                     break
                 state.index += 1
+                if element is _NOTHING:
+                    continue
                 counts["elements", str(self._key(component))] += 1
                 yield element
             if self.stop != "renormalize":
@@ -215,7 +217,7 @@ class CountedMix(Mixing[CountedMixState]):
         return [component for component, count in counts if self.stop != "renormalize" or not count["ended"]]
 
     def _next(self, state: CountedMixState, parents: Sequence[Parent], component: int) -> Any:
-        """The next element of a component, or the end of it."""
+        """The next element of a component, the end of it, or nothing where one begins again that has no elements."""
         count = state.counts[component]
         try:
             element = next(iter(parents[component]), _END)
@@ -223,13 +225,12 @@ class CountedMix(Mixing[CountedMixState]):
                 count["ended"] = True
                 if self.stop != "longest" or all(count["ended"] for count in state.counts):
                     return _END
+                if not count["elements"]:
+                    return _NOTHING
                 parents[component].reset(keeps_caches=True)
-                element = next(iter(parents[component]), _END)
-                if element is _END:
-                    raise ValueError(
-                        f'Dataset {self._key(component)!r} of a mixture with stop="longest" has no elements: leave it '
-                        "out."
-                    )
+                element = next(iter(parents[component]), _NOTHING)
+                if element is _NOTHING:
+                    return element
             self._count(count, element)
         except Exception as error:
             error.add_note(f"Exception caught while processing dataset @ input_index={component}")

@@ -326,7 +326,9 @@ def _features(length_struct: Any, meta_features: Sequence[str]) -> list[Feature]
                 f"Failed to extract segment ids for {path[0]!r}, which has type {type(length_struct[path[0]])} rather "
                 "than np.ndarray. Perhaps it should be marked as a meta feature?"
             )
-        features.append(Feature(path, integer(f"The length of {path}", length), path[0] in meta_features))
+        if integer(f"The length of {path}", length) < 0:
+            raise ValueError(f"The length of {path} must not be negative, but got {length}.")
+        features.append(Feature(path, int(length), path[0] in meta_features))
     return features
 
 

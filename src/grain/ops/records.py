@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_origin
 
@@ -194,5 +193,5 @@ def count_made(count: int, operations: Sequence[Any]) -> int | None:
             return None
         if method == "batch":
             size = operation.batch_size
-            count = count // size if operation.drop_remainder else math.ceil(count / size)
+            count = count // size if operation.drop_remainder else -(-count // size)
     return count

@@ -10,6 +10,7 @@ from grain.errors import add_place
 from grain.fields import Frozen
 from grain.graph.node import MapNode
 from grain.graph.parts import Part
+from grain.indices.arithmetic import divided
 from grain.ops.sourcing import Source
 from grain.plan.index_steps import Affine, RecordKeys
 from grain.plan.kinds import Join, Read
@@ -64,7 +65,7 @@ class Chosen(Frozen):
 
     def __getitem__(self, index: int) -> Any:
         metadata = self.sampler[index]
-        key = metadata.record_key % len(self.source)
+        _, key = divided(metadata.record_key, len(self.source))
         try:
             data = self.source[key]
         except Exception as error:
@@ -77,8 +78,8 @@ class ChosenTogether(Chosen):
     """The same, of a source that reads many records in one call."""
 
     def __getitems__(self, indices: list[int]) -> Sequence[Any]:
-        found = [self.sampler[index] for index in indices]
-        records: Sequence[Any] = self.source.__getitems__([each.record_key % len(self.source) for each in found])
+        found, length = [self.sampler[index] for index in indices], len(self.source)
+        records: Sequence[Any] = self.source.__getitems__([divided(each.record_key, length)[1] for each in found])
         return [Record(*pair) for pair in zip(found, records, strict=True)] if self.with_metadata else records
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from grain.fields import Fields, brief
 from grain.graph.node import IterNode, MapNode, Parent
+from grain.indices.arithmetic import integer
 from grain.ops.passing_on import PassingOn, Reordering
 from grain.plan.index_steps import Lookup, Stride
 from grain.plan.kinds import Gather
@@ -106,6 +107,6 @@ class Limit(PassingOn[LimitState]):
 
 def limit_node(parent: IterNode[Any], count: int) -> Limit:
     """At most `count` elements of `parent`."""
-    if count <= 0:
+    if integer("count", count) <= 0:
         raise ValueError(f"Count must be a positive integer. Got {count}.")
     return Limit(parent, count)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from grain.errors import EmptyDatasetError
 from grain.fields import Value
 from grain.indices.arithmetic import divided, exact
 from grain.indices.permutation import SEEDS, permuted, permuted_by_part, shuffled
@@ -45,11 +46,13 @@ class Modulo(IndexStep):
     length: int
 
     def __call__(self, index: Index) -> Index:
+        if not self.length:
+            raise EmptyDatasetError
         return index % self.length
 
     @property
     def int_function(self) -> Callable[[int], int]:
-        return self.length.__rmod__
+        return self.length.__rmod__ if self.length else self.__call__
 
 
 class ModuloLength(IndexStep):
@@ -58,7 +61,10 @@ class ModuloLength(IndexStep):
     source: Any
 
     def __call__(self, index: Index) -> Index:
-        return index % len(self.source)
+        length = len(self.source)
+        if not length:
+            raise EmptyDatasetError
+        return index % length
 
     def __repr__(self) -> str:
         return f"Modulo(length={len(self.source)})"
@@ -72,11 +78,14 @@ class Progression(IndexStep):
     length: int
 
     def __call__(self, index: Index) -> Index:
-        return exact(index % self.length, abs(self.step), self.start) * self.step + self.start
+        _, place = divided(index, self.length)
+        return exact(place, abs(self.step), self.start) * self.step + self.start
 
     @property
     def int_function(self) -> Callable[[int], int]:
         start, step, length = self.start, self.step, self.length
+        if not length:
+            return self.__call__
         return lambda index: index % length * step + start
 
 

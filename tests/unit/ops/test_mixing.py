@@ -72,13 +72,21 @@ def test_later_epochs_of_a_renormalized_mixture():
 
 def test_empty_streams():
     assert list(IterDataset.mix(streams([2, 0, 1]), stop="renormalize")) == [(0, 0), (0, 1), (2, 0)]
-    named = dict(zip("ab", streams([2, 0]), strict=True))
-    iterator = iter(IterDataset.mix(named, stop="longest"))
-    assert next(iterator) == (0, 0)
-    with pytest.raises(
-        ValueError, match="Dataset 'b' of a mixture with stop=\"longest\" has no elements: leave it out"
-    ):
-        next(iterator)
+    for lengths in ([2, 0], [0, 2], [0, 2, 0], [2, 0, 1]):
+        whole = list(IterDataset.mix(streams(lengths), stop="longest"))
+        without = [length for length in lengths if length]
+        assert [i for _, i in whole] == [i for _, i in IterDataset.mix(streams(without), stop="longest")]
+    assert list(IterDataset.mix(streams([0, 0]), stop="longest")) == []
+
+
+def test_states_of_a_mixture_with_an_empty_stream():
+    dataset = IterDataset.mix(dict(zip("abc", streams([3, 0, 2]), strict=True)), stop="longest")
+    whole, iterator = list(dataset), iter(dataset)
+    for position in range(len(whole) + 1):
+        resumed = iter(dataset)
+        resumed.set_state(iterator.get_state())
+        assert list(resumed) == whole[position:]
+        next(iterator, None)
 
 
 def test_what_cannot_be_mixed():

@@ -25,8 +25,8 @@ class RecordKeyError(ValueError, IndexError):
 class EmptyDatasetError(IndexError, ZeroDivisionError):
     """An element was asked of a dataset that has none; a ZeroDivisionError too, which is what Grain raises."""
 
-    def __init__(self) -> None:
-        super().__init__("The dataset is empty: it has no element at any index.")
+    def __init__(self, reason: str = "The dataset is empty") -> None:
+        super().__init__(f"{reason}: there is no element at any index.")
 
 
 _ORIGIN = "_grain_origin"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -152,8 +154,15 @@ def batch_node(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: Bat
 
 
 def _map_batch(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFunction | None) -> MapBatch:
-    length = parent.length // batch_size if drop_remainder else -(-parent.length // batch_size)
+    length = parent.length // batch_size if drop_remainder else _batch_count(parent.length, batch_size)
     return MapBatch(parent, batch_size, drop_remainder, batch_fn, None, parent.length, length)
+
+
+def _batch_count(length: int, batch_size: int) -> int:
+    """How many batches `length` elements make."""
+    if length == sys.maxsize:  # there is no end: Grain's number, which is rounded
+        return math.ceil(length / batch_size)
+    return -(-length // batch_size)
 
 
 def checked_size(batch_size: int) -> int:

@@ -128,7 +128,7 @@ class IterWindowShuffle(PassingOn[WindowState]):
 def window_shuffle_node(parent: Any, window_size: int, seed: int) -> Node:
     """`ds.window_shuffle(window_size, seed=seed)`."""
     window_size = integer("window_size", window_size)
-    if window_size <= 0:
-        raise ValueError(f"window_size must be positive, got {window_size}.")
+    if window_size < 0:
+        raise ValueError(f"window_size must not be negative, got {window_size}.")
     kind = WindowShuffle if parent.is_random_access else IterWindowShuffle
     return kind(parent, window_size, integer("seed", seed))

@@ -130,6 +130,8 @@ class WindowPermute(IndexStep):
 
     def __call__(self, index: Index) -> Index:
         size = self.size
+        if not size:
+            raise EmptyDatasetError("window_size is 0")
         window, place = divided(exact(index, 1, size), size)
         if not isinstance(index, np.ndarray):
             return window * size + permuted(int(place), size, int(self.seed + window) % SEEDS)

@@ -43,7 +43,7 @@ def test_endless_recursion_in_a_function_is_told_as_such():
 
 @pytest.mark.parametrize("dataset", [MapDataset.range(3), stream(3)])
 def test_windows_have_a_size(dataset):
-    with pytest.raises(ValueError, match=r"window_size must be positive, got -2"):
+    with pytest.raises(ValueError, match=r"window_size must not be negative, got -2"):
         dataset.window_shuffle(-2, seed=1)
     with pytest.raises(TypeError, match=r"window_size must be an integer, got 2.5"):
         dataset.window_shuffle(2.5, seed=1)

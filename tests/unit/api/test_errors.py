@@ -17,6 +17,7 @@ from grain.experimental import (
     RebatchIterDataset,
     RepeatIterDataset,
     ThreadPrefetchIterDataset,
+    WindowShuffleMapDataset,
     ZipIterDataset,
     ZipMapDataset,
     get_next_index,
@@ -177,6 +178,34 @@ CONSTRUCTORS = {
 def test_constructor_errors(build, error, words):
     with raises(error, *words):
         build()
+
+
+INDEXED_WITHOUT_ELEMENTS = {
+    "range": EMPTY,
+    "source": MapDataset.source([]),
+    "map": EMPTY.map(abs),
+    "shuffle": EMPTY.shuffle(1),
+    "slice": RANGE[3:3],
+    "indices": RANGE.slice([]),
+    "batch": EMPTY.batch(2),
+    "dropped batch": RANGE.batch(20, drop_remainder=True),
+    "concatenate": MapDataset.concatenate([]),
+    "concatenate of empty": MapDataset.concatenate([EMPTY, EMPTY]),
+    "repeat": EMPTY.repeat(),
+    "window_shuffle of no window": WindowShuffleMapDataset(RANGE, window_size=0, seed=1),
+}
+
+
+@pytest.mark.parametrize("dataset", INDEXED_WITHOUT_ELEMENTS.values(), ids=INDEXED_WITHOUT_ELEMENTS)
+def test_index_of_an_empty_dataset(dataset):
+    with pytest.raises(ZeroDivisionError):
+        dataset[0]
+
+
+@pytest.mark.parametrize("name", [name for name in INDEXED_WITHOUT_ELEMENTS if "window" not in name])
+def test_empty_datasets_can_be_iterated(name):
+    assert len(INDEXED_WITHOUT_ELEMENTS[name]) == 0
+    assert list(INDEXED_WITHOUT_ELEMENTS[name]) == []
 
 
 def test_endless_repeat_of_nothing_ends():

@@ -53,6 +53,13 @@ def test_an_empty_dataset_has_no_element_at_any_index(name):
         assert any(str(dataset._node) in note for note in raised.value.__notes__)
 
 
+def test_a_window_of_nothing():
+    """As in Grain: a stream without elements, and no element at any index."""
+    assert list(stream().window_shuffle(0, seed=1)) == []
+    with pytest.raises(ZeroDivisionError, match="window_size is 0"):
+        MapDataset.range(4).window_shuffle(0, seed=1)[0]
+
+
 def test_indices_into_an_empty_dataset():
     dataset = nothing().slice([0, 1])
     with warnings.catch_warnings():
@@ -132,8 +139,6 @@ class Fan(transforms.FlatMap):
     "build",
     {
         "cycle_length": lambda n: IterDataset.interleave([stream()], cycle_length=n),
-        "window_size": lambda n: stream().window_shuffle(n, seed=1),
-        "window_size of random access": lambda n: MapDataset.range(4).window_shuffle(n, seed=1),
         "batch_size": lambda n: stream().batch(n),
         "batch_size of random access": lambda n: MapDataset.range(4).batch(n),
         "rebatch": lambda n: stream().batch(2).rebatch(n),

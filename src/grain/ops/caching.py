@@ -38,7 +38,7 @@ class Cache(PassingOn[CacheState]):
         return CacheState(**fields, _elements=kept, _is_complete=state._is_complete, _is_aligned=False)
 
     def again(self, state: CacheState, fresh: CacheState) -> CacheState:
-        return CacheState(_elements=state._elements, _is_complete=True) if state._is_complete else fresh
+        return state.replaced(position=0, _is_aligned=False) if state.cache_filled else fresh
 
     def run(self, state: CacheState, *parents: Parent) -> Iterator[Any]:
         (parent,) = parents
@@ -46,7 +46,6 @@ class Cache(PassingOn[CacheState]):
         elements: Iterable[Any] = parent
         if not (state._is_aligned or state._is_complete):
             elements = self._read_again(state, parent)
-        state.cache_filled = state.cache_filled or state._is_complete
         while state.position < len(kept):
             state.position += 1
             yield kept[state.position - 1]

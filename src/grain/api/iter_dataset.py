@@ -189,7 +189,8 @@ class IterDataset(IterSignatures[T], metaclass=IterDatasetMeta):
         `seed`, if `shuffle_bins` is not False; with `shuffle_bins_group_by_feature`, in the order of the means of their
         distinct values of that feature. Features in `meta_features` get no segment ids and positions. Documents start
         at multiples of `pack_alignment_struct`, and `padding_struct` fills the rest of a row, which is 0 without it;
-        both are like `length_struct`.
+        both are like `length_struct`. Rows have the types of the first document that is put into them; one with values
+        that these cannot hold is an error. (Floats may be rounded to narrower ones.)
 
         >>> import grain
         >>> documents = grain.MapDataset.source([{"tokens": [i] * n} for i, n in enumerate((3, 4, 2), 1)])

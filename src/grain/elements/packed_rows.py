@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grain.elements.fitting import fitted
 from grain.elements.trees import Path, branch_of
 from grain.fields import Frozen
 
@@ -44,7 +45,7 @@ class Feature(Frozen):
         length, alignment, has_marks = self.length, self.alignment, not self.is_meta
         values = np.zeros(length if example.ndim == 1 else (length, *example.shape[1:]), example.dtype)
         if self.padding is not None:
-            values[...] = self.padding
+            values[...] = self._filler(example.dtype)
         segment_ids: Any = np.zeros(length, _MARK) if has_marks else None
         positions: Any = np.zeros(length, _MARK) if has_marks else None
         start = tokens = number = 0
@@ -59,6 +60,16 @@ class Feature(Frozen):
             tokens += count
             start = end if alignment == 1 else end + -end % alignment
         return values, segment_ids, positions, tokens
+
+    def _filler(self, dtype: np.dtype[Any]) -> Any:
+        """The padding as an array of `dtype`."""
+        if dtype not in self._fillers:
+            self._fillers[dtype] = fitted(np.asarray(self.padding), dtype, f"as padding of feature {self.name!r}")
+        return self._fillers[dtype]
+
+    @functools.cached_property
+    def _fillers(self) -> dict[np.dtype[Any], Any]:
+        return {}
 
     def nbytes(self, example: Any) -> int:
         """The size of its arrays in a row."""
@@ -129,7 +140,10 @@ class Row(NamedTuple):
 
 
 def as_document(value: Any, name: str, example: Any = None) -> Any:
-    """`value` as an array of tokens, which are like those of `example`; a number by itself is one token."""
+    """`value` as an array of tokens, which are like those of `example`; a number by itself is one token.
+
+    Where it would have to be changed for that, it is an error, see `fitting.py`.
+    """
     document = np.atleast_1d(np.asarray(value))
     if example is None:
         return document
@@ -138,4 +152,4 @@ def as_document(value: Any, name: str, example: Any = None) -> Any:
             f"The tokens of feature {name!r} have the shape {document.shape[1:]}, but those of a document before had "
             f"{example.shape[1:]}: documents may differ in the first axis only."
         )
-    return document.astype(example.dtype, copy=False)
+    return fitted(document, example.dtype, f"in feature {name!r} of a document")

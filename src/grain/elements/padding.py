@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from grain.elements.fitting import fitted
 from grain.elements.stacking import columns, stacked
 from grain.elements.trees import LEAF_TYPES, branch_of, flatten_with_path, map_structure, spec_like
 from grain.fields import Frozen
@@ -115,8 +116,8 @@ class Padding(Frozen):
         batch = np.zeros((len(arrays), self._length(max(lengths), key), *shapes[0][1:]), dtype)
         if filler != 0:
             batch[...] = filler
-        for row, array, length in zip(batch, arrays, lengths, strict=True):
-            row[:length] = array
+        for number, (row, array, length) in enumerate(zip(batch, arrays, lengths, strict=True)):
+            row[:length] = array if array.dtype == dtype else fitted(array, dtype, f"in element {number}{_at(key)}")
         return batch
 
     def _target(self, key: Any) -> Target:
@@ -209,7 +210,9 @@ def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Fill = 0
 
     def pad(leaf: Any, first: Any) -> Any:
         example = np.asanyarray(first)
-        padding = np.full((batch_size - count, *example.shape), pad_value, dtype=example.dtype)
+        is_number = example.dtype.kind in "biufc"  # of text Grain gives what it is written as
+        filler = fitted(np.asarray(pad_value), example.dtype, "as pad_value") if is_number else pad_value
+        padding = np.full((batch_size - count, *example.shape), filler, dtype=example.dtype)
         return np.concatenate([leaf, padding])
 
     return map_structure(pad, batch, values[0])

@@ -6,6 +6,9 @@ from collections.abc import Sequence, Set
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from grain.elements.fitting import fitted
 from grain.elements.packed_rows import Feature, Row, as_document
 
 
@@ -32,8 +35,6 @@ class Buffer:
         """For each feature, what the row has of the documents."""
         self.rooms = [feature.length for feature in self._features]
         self._passed: list[Sequence[Any]] = []
-        self.has_axes = False
-        """Whether a document has tokens that are more than numbers."""
         self.limited_by: Feature | None = None
 
     def rows(self) -> list[Row]:
@@ -48,7 +49,8 @@ class Buffer:
         for place in self._node.bos_features:
             lengths = list(map(len, columns[place]))
             starts = [start for start, length in zip(accumulate([0, *lengths]), lengths, strict=False) if length]
-            row.element[self._features[place].name][starts] = self._node.bos_token_id
+            values, name = row.element[self._features[place].name], self._features[place].name
+            values[starts] = fitted(np.asarray(self._node.bos_token_id), values.dtype, f"as bos_token_id of {name!r}")
         return row
 
     def pass_by(self, documents: Sequence[Any]) -> None:
@@ -60,7 +62,6 @@ class Buffer:
         parts, ends = [], []
         has_part = has_rest = False
         for place, (document, start, room) in enumerate(zip(piece.documents, piece.starts, self.rooms, strict=True)):
-            self.check_shape(place, document)
             length = len(document)
             if place in piece.whole:
                 start = 0
@@ -70,7 +71,7 @@ class Buffer:
             end = min(length, start + room)
             has_part = has_part or (end > start and place not in self._node.meta_features)
             has_rest = has_rest or end < length
-            parts.append(document[start:end])
+            parts.append(self.like_others(place, document[start:end]))
             ends.append(end)
         if has_rest and not has_part:
             return piece
@@ -83,21 +84,22 @@ class Buffer:
         """The same for documents with one feature that is no meta feature: there is little to think of."""
         documents, (start,), whole, origin = piece
         document, room = documents[0], self.rooms[0]
-        if document.ndim > 1 or self.has_axes:
-            self.check_shape(0, document)
         length = len(document)
         if length - start <= room:
-            self.columns[0].append(document[start:])
+            self.columns[0].append(self.like_others(0, document[start:]))
             self.rooms[0] = room - length + start
             return None
         if room:
-            self.columns[0].append(document[start : start + room])
+            self.columns[0].append(self.like_others(0, document[start : start + room]))
             self.rooms[0] = 0
         return Piece(documents, (start + room,), whole, origin)
 
-    def check_shape(self, place: int, document: Any) -> None:
-        """See that tokens have the shape of those that are there."""
-        if document.ndim > 1 or self.has_axes:
-            self.has_axes = True
-            if self.columns[place]:
-                as_document(document, self._features[place].name, self.columns[place][0])
+    def like_others(self, place: int, part: Any) -> Any:
+        """A part of a document, with tokens of the type and shape of those that are there."""
+        column = self.columns[place]
+        if not column:
+            return part
+        first = column[0]
+        if part.dtype is first.dtype and part.ndim == first.ndim == 1:
+            return part
+        return as_document(part, self._features[place].name, first)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from grain.elements.bin_packing import FirstFit
+from grain.elements.fitting import fitted
 from grain.elements.packed_rows import Feature, RowFormat, as_document
 from grain.elements.record import Record
 from grain.elements.trees import flatten, flatten_with_path, map_structure
@@ -33,11 +34,11 @@ class PackAndBatchOperation(Fields):
         )
         batch, last = _Batch(self), None
         for record in input_iterator:
-            documents = self._documents(record.data)
-            if not batch.add(documents):
+            documents, index = self._documents(record.data), record.metadata.index
+            if not batch.add(documents, index):
                 yield self._joined(last, batch)
                 batch = _Batch(self)
-                batch.add(documents)
+                batch.add(documents, index)
             last = record
         if last is not None:
             yield self._joined(last, batch)
@@ -65,7 +66,9 @@ class PackAndBatchOperation(Fields):
 
 class _Batch:
     def __init__(self, operation: PackAndBatchOperation) -> None:
-        self._lengths, self._count = flatten(operation.length_struct), operation.batch_size
+        paths = flatten_with_path(operation.length_struct)
+        self._paths, self._lengths = [path for path, _ in paths], [length for _, length in paths]
+        self._count = operation.batch_size
         self._bins = FirstFit(self._lengths, [1] * len(self._lengths), self._count, operation.max_sequences_per_bin)
         features = [Feature((str(place),), length, False) for place, length in enumerate(self._lengths)]
         self._format = RowFormat({feature.name: feature.length for feature in features}, features, (), is_sorted=False)
@@ -73,12 +76,13 @@ class _Batch:
         """For each row and feature, the documents."""
         self._examples: list[Any] = []
 
-    def add(self, documents: list[Any]) -> bool:
-        """Put a document into a row; False where none has room."""
+    def add(self, documents: list[Any], index: int) -> bool:
+        """Put the record at `index` into a row; False where none has room."""
         self._examples = self._examples or documents
         for row in self._bins.places([[len(document) for document in documents]]):
-            for column, document in zip(self._rows[row], documents, strict=True):
-                column.append(document)
+            columns = zip(self._rows[row], documents, self._examples, self._paths, strict=True)
+            for column, document, example, path in columns:
+                column.append(fitted(document, example.dtype, f"in feature {path} of record {index}"))
             return True
         return False
 

@@ -164,6 +164,7 @@ class Batch:
     def fill(self, parent: Parent) -> None:
         """Put documents into rows until one finds no room."""
         waiting = self.waiting
+        read, before = len(waiting), None
         while True:
             if not waiting:
                 # Documents for which there are empty rows have room: so many are read at a time.
@@ -172,7 +173,9 @@ class Batch:
                     self._errors += 1
                 else:
                     self.end, self._since, self._errors = parent.save(), 0, 0
+                before = parent.element_index
                 waiting.extend(islice(iter(parent), unopened or 1))
+                read = len(waiting)
             if not waiting:
                 self.end = parent.save()
                 return
@@ -185,8 +188,8 @@ class Batch:
                     if together > 1:
                         together = 1  # to find out which one it is
                         continue
-                    waiting.pop(0)
-                    add_place(error, self._node, None if waiting else parent.element_index)
+                    add_place(error, self._node, _index_of(read - len(waiting), read, before, parent.element_index))
+                    del waiting[0]
                     raise
                 count = self._place(columns)
                 del waiting[:count]
@@ -232,6 +235,13 @@ class Batch:
             f"Inputs to {'PackedBatch' if self._node.fit is FirstFit else 'packer'} must be truncated to max length. "
             f"Exceeds: (feature_path, feature_length, max_length) = {exceeding}"
         )
+
+
+def _index_of(place: int, count: int, before: int | None, last: int | None) -> int | None:
+    """The index of number `place` of `count` elements read after index `before` up to `last`, where it is known."""
+    if before is not None and last == before + count:
+        return before + 1 + place
+    return last if place == count - 1 else None
 
 
 def _are_alike(column: Sequence[Any], example: Any) -> bool:

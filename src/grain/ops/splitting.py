@@ -180,17 +180,24 @@ class ConcatThenSplit(IterNode[SplitState]):
             if state._remainder is not None:
                 return
         column, rooms = buffer.columns[0], buffer.rooms
+        dtype = _type_of_numbers(column)
         origin = self._origin(state, parent)
         for element in parent:
-            document = element.get(name) if type(element) is dict and len(element) == 1 else None
-            if type(document) is not np.ndarray or document.ndim != 1 or buffer.has_axes:
-                document = self._checked(element, parent, buffer)
-            length = len(document)
-            if length > rooms[0]:
-                state._remainder = buffer.add_single(Piece((document,), (0,), _NONE, origin))
-                return
-            column.append(document)
-            rooms[0] -= length
+            document: Any = element.get(name) if type(element) is dict and len(element) == 1 else None
+            is_plain = type(document) is np.ndarray and document.ndim == 1
+            if is_plain and document.dtype is dtype and (length := len(document)) <= rooms[0]:
+                column.append(document)
+                rooms[0] -= length
+            else:
+                try:
+                    documents = (document,) if is_plain else self._documents(element)[0]
+                    state._remainder = buffer.add_single(Piece(documents, (0,), _NONE, origin))
+                except Exception as error:
+                    add_place(error, self, parent.element_index)
+                    raise
+                if state._remainder is not None:
+                    return
+                dtype = _type_of_numbers(column)
             origin = state._origin = parent.save()
         state._has_ended = True
 
@@ -200,16 +207,6 @@ class ConcatThenSplit(IterNode[SplitState]):
         if not parent.holds():
             state._origin = parent.save()
         return state._origin
-
-    def _checked(self, element: Any, parent: Parent, buffer: Buffer) -> Any:
-        """The array of a document with one feature."""
-        try:
-            (document,), _ = self._documents(element)
-            buffer.check_shape(0, document)
-        except Exception as error:
-            add_place(error, self, parent.element_index)
-            raise
-        return document
 
     def _documents(self, element: Any) -> tuple[list[Any], Set[int]]:
         """The features of a document as arrays, and the places of those that are never cut."""
@@ -274,6 +271,11 @@ class ConcatThenSplit(IterNode[SplitState]):
 
     def __str__(self) -> str:
         return "ConcatThenSplitIterDataset"
+
+
+def _type_of_numbers(documents: Sequence[Any]) -> np.dtype[Any] | None:
+    """The type of the tokens of documents, where these have no axis but their length."""
+    return documents[0].dtype if documents and documents[0].ndim == 1 else None
 
 
 class SplittingOptions(TypedDict):

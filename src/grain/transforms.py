@@ -111,6 +111,9 @@ class FlatMap(abc.ABC):
 class Batch:
     """Joins `batch_size` consecutive elements, with `batch_fn` or by stacking arrays.
 
+    With `drop_remainder` a last batch of fewer elements is left out; with `keep_bytes` bytes and strings become arrays
+    of objects, which keep zeros at the end.
+
     >>> Batch(8)
     Batch(batch_size=8, drop_remainder=False, batch_fn=None)
     """
@@ -118,6 +121,11 @@ class Batch:
     batch_size: int
     drop_remainder: bool = False
     batch_fn: Callable[[Sequence[Any]], Any] | None = None
+    keep_bytes: bool = dataclasses.field(default=False, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.keep_bytes and self.batch_fn is not None:
+            raise ValueError(f"Batch keeps bytes where it stacks elements itself, not with batch_fn={self.batch_fn}.")
 
 
 class DatasetSelectionMap(abc.ABC):

@@ -117,6 +117,8 @@ def batches() -> None:
     assert_type(numbers.batch(2, batch_fn=list), MapDataset[list[int]])
     assert_type(numbers.batch(2, drop_remainder=True, batch_fn=lambda values: values[0]), MapDataset[int])
     assert_type(numbers.batch(2), MapDataset[Any])
+    assert_type(numbers.batch(2, keep_bytes=True), MapDataset[Any])
+    numbers.batch(2, keep_bytes="yes")  # type: ignore[call-overload]
     assert_type(numbers.batch(2, batch_fn=grain.Padding()), MapDataset[Any])
     assert_type(numbers.map(np.ones).padded_batch(2, pad_value=-1.0), MapDataset[Any])
     assert_type(numbers.map(np.ones).padded_batch(2, pad_value={"x": -1}, masks=["x"]), MapDataset[Any])

@@ -133,17 +133,25 @@ class Dataset(Generic[T]):
         return self._derived(flat_map_node(node_of(self), transform))
 
     def batch(
-        self, batch_size: int, *, drop_remainder: bool = False, batch_fn: Callable[[Sequence[T]], S] | None = None
+        self,
+        batch_size: int,
+        *,
+        drop_remainder: bool = False,
+        batch_fn: Callable[[Sequence[T]], S] | None = None,
+        keep_bytes: bool = False,
     ) -> Dataset[S]:
         """`batch_size` consecutive elements as one: arrays stacked along a new axis, or what `batch_fn` makes of them.
 
-        With `drop_remainder` a last batch of fewer elements is left out.
+        With `drop_remainder` a last batch of fewer elements is left out. NumPy's arrays of bytes, and of strings, drop
+        zeros at the end of each; with `keep_bytes` these become arrays of objects, which drop nothing.
 
         >>> import grain
         >>> list(grain.MapDataset.range(5).batch(2))
         [array([0, 1]), array([2, 3]), array([4])]
+        >>> grain.MapDataset.source([b"a\\0", b"bc"]).batch(2, keep_bytes=True)[0]
+        array([b'a\\x00', b'bc'], dtype=object)
         """
-        return self._derived(batch_node(node_of(self), batch_size, drop_remainder, batch_fn))
+        return self._derived(batch_node(node_of(self), batch_size, drop_remainder, batch_fn, keep_bytes))
 
     def padded_batch(
         self,
@@ -154,12 +162,13 @@ class Dataset(Generic[T]):
         pad_value: Fill | Mapping[str, Fill] = 0,
         masks: Collection[str] = (),
         drop_remainder: bool = False,
+        keep_bytes: bool = False,
     ) -> Dataset[Any]:
         """`batch_size` consecutive elements as one, with arrays filled up along their first axis to the same length.
 
-        That is `batch` with `transforms.Padding` as its `batch_fn`; see there for `pad_to`, `multiple_of`, `pad_value`
-        and `masks`. With `drop_remainder` a last batch of fewer elements is left out. To fill up the last batch
-        instead, with whole elements, there is `batch_and_pad`.
+        That is `batch` with `transforms.Padding` as its `batch_fn`; see there for `pad_to`, `multiple_of`, `pad_value`,
+        `masks` and `keep_bytes`. With `drop_remainder` a last batch of fewer elements is left out. To fill up the last
+        batch instead, with whole elements, there is `batch_and_pad`.
 
         >>> import grain, numpy as np
         >>> documents = grain.MapDataset.source([{"x": np.array([1, 2, 3])}, {"x": np.array([4])}])
@@ -168,7 +177,7 @@ class Dataset(Generic[T]):
                [ 4, -1, -1]]), 'x_mask': array([[ True,  True,  True],
                [ True, False, False]])}
         """
-        padding = Padding(pad_to, multiple_of=multiple_of, value=pad_value, masks=masks)
+        padding = Padding(pad_to, multiple_of=multiple_of, value=pad_value, masks=masks, keep_bytes=keep_bytes)
         return self.batch(batch_size, drop_remainder=drop_remainder, batch_fn=padding)
 
     def seed(self, seed: int | None) -> Dataset[T]:
@@ -241,8 +250,12 @@ class Dataset(Generic[T]):
 
     def _applied(self, transform: Any) -> Dataset[Any]:
         if isinstance(transform, transforms.Batch):
-            size, drop_remainder = transform.batch_size, transform.drop_remainder
-            return self.batch(size, drop_remainder=drop_remainder, batch_fn=transform.batch_fn)
+            return self.batch(
+                transform.batch_size,
+                drop_remainder=transform.drop_remainder,
+                batch_fn=transform.batch_fn,
+                keep_bytes=transform.keep_bytes,
+            )
         methods: list[tuple[type, Callable[[Any], Dataset[Any]]]] = [
             (transforms.Map, self.map),
             (transforms.RandomMap, self.random_map),

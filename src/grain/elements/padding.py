@@ -25,7 +25,8 @@ class Padding(Frozen):
     `pad_to` is `"longest"` (of the batch), a length, or in `bucket_by_length` also `"boundary"`; the result is rounded
     up to a multiple of `multiple_of`. What is filled in is `value`. Where elements are dicts, `pad_to` and `value` may
     be dicts too, with entries for some of the keys, and for each key in `masks` the batch has another one,
-    `<key>_mask`, which is True where there is data. It can be used wherever there is a `batch_fn`.
+    `<key>_mask`, which is True where there is data. Bytes and strings become arrays of objects with `keep_bytes`: those
+    of NumPy drop zeros at the end. It can be used wherever there is a `batch_fn`.
 
     >>> Padding(multiple_of=4, masks=["x"])([{"x": np.array([1, 2, 3, 4, 5])}, {"x": np.array([6])}])
     {'x': array([[1, 2, 3, 4, 5, 0, 0, 0],
@@ -37,6 +38,7 @@ class Padding(Frozen):
     multiple_of: int
     value: Fill | dict[str, Fill]
     masks: tuple[str, ...]
+    keep_bytes: bool
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class Padding(Frozen):
         multiple_of: int = 1,
         value: Fill | Mapping[str, Fill] = 0,
         masks: Collection[str] = (),
+        keep_bytes: bool = False,
     ) -> None:
         pad_to = dict(pad_to) if isinstance(pad_to, Mapping) else pad_to
         for target in pad_to.values() if isinstance(pad_to, dict) else [pad_to]:
@@ -53,7 +56,8 @@ class Padding(Frozen):
         if integer("multiple_of", multiple_of) <= 0:
             raise ValueError(f"multiple_of must be positive, got {multiple_of}.")
         value = dict(value) if isinstance(value, Mapping) else value
-        super().__init__(pad_to, multiple_of, value, (masks,) if isinstance(masks, str) else tuple(masks))
+        masks = (masks,) if isinstance(masks, str) else tuple(masks)
+        super().__init__(pad_to, multiple_of, value, masks, keep_bytes)
 
     @property
     def pads_to_boundary(self) -> bool:
@@ -102,7 +106,7 @@ class Padding(Frozen):
 
     def _padded(self, leaves: Sequence[Any], key: Any) -> Any:
         if not np.ndim(leaves[0]):
-            return stacked(leaves)
+            return stacked(leaves, keep_bytes=self.keep_bytes)
         arrays = leaves if set(map(type, leaves)) == {np.ndarray} else list(map(np.asarray, leaves))
         shapes = [array.shape for array in arrays]
         if set(map(len, shapes)) != {1} and (() in shapes or len({shape[1:] for shape in shapes}) > 1):

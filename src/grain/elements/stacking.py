@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from grain.elements.trees import LEAF_TYPES, Branch, Path, branch_of, flatten_with_path, map_structure, spec_like
+from grain.options import warn
 
 Allocate: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Any]
 """Makes an array of a shape and a dtype, to be filled."""
@@ -17,12 +18,15 @@ Allocate: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Any]
 Place: TypeAlias = Callable[[], Allocate | None]
 """Called for each batch: a place for its arrays; None for anywhere."""
 
+_SHORT = 64
 _NUMBERS: dict[type, Any] = {int: np.int64, float: np.float64, bool: np.bool_, complex: np.complex128}
 _NUMBERS.update({np.dtype(code).type: np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + "efdFD"})
 
 
-def stacked(values: Sequence[Any], allocate: Allocate | None = None) -> Any:
+def stacked(values: Sequence[Any], allocate: Allocate | None = None, keep_bytes: bool = False) -> Any:
     """One tree of arrays from a sequence of like trees; large ones are made by `allocate`, where it is given.
+
+    NumPy's arrays of bytes, or of text, drop zeros at the ends; with `keep_bytes` these become arrays of objects.
 
     >>> stacked([{"x": 1, "y": [0.5, 1.5]}, {"x": 2, "y": [2.5, 3.5]}])
     {'x': array([1, 2]), 'y': [array([0.5, 2.5]), array([1.5, 3.5])]}
@@ -30,9 +34,9 @@ def stacked(values: Sequence[Any], allocate: Allocate | None = None) -> Any:
     if not values:
         raise ValueError("Cannot batch 0 values.")
     if len(values) == 1:
-        return map_structure(lambda leaf: np.expand_dims(leaf, 0), values[0])
+        return map_structure(lambda leaf: _alone(leaf, keep_bytes), values[0])
     try:
-        return _stacked(values, allocate)
+        return _stacked(values, allocate, keep_bytes)
     except ValueError as error:
         raise ValueError(_difference(values)) from error
 
@@ -63,11 +67,15 @@ def _unstacked(batch: Any, count: Any) -> list[Any]:
     ]
 
 
-def _stacked(values: Sequence[Any], allocate: Allocate | None) -> Any:
+def _alone(leaf: Any, keep_bytes: bool) -> Any:
+    return _stacked_text([leaf], keep_bytes) if isinstance(leaf, str | bytes) else np.expand_dims(leaf, 0)
+
+
+def _stacked(values: Sequence[Any], allocate: Allocate | None, keep_bytes: bool) -> Any:
     level = columns(values)
     if level is None:
-        return _stacked_leaves(values, type(values[0]), allocate)
-    return level.build([_stacked(column, allocate) for column in level.children])
+        return _stacked_leaves(values, type(values[0]), allocate, keep_bytes)
+    return level.build([_stacked(column, allocate, keep_bytes) for column in level.children])
 
 
 def columns(values: Sequence[Any]) -> Branch | None:
@@ -102,9 +110,10 @@ def columns(values: Sequence[Any]) -> Branch | None:
     return whole._replace(children=list(zip(*(branch.children for branch in branches if branch), strict=True)))
 
 
-def _stacked_leaves(values: Sequence[Any], kind: type, allocate: Allocate | None) -> Any:
+def _stacked_leaves(values: Sequence[Any], kind: type, allocate: Allocate | None, keep_bytes: bool) -> Any:
     """`np.stack(values)`, without turning each value into an array first where all are of one kind."""
-    if len(set(map(type, values))) == 1:
+    kinds = set(map(type, values))
+    if len(kinds) == 1:
         if kind is np.ndarray:
             return _stacked_arrays(values, allocate)
         if kind in _NUMBERS:
@@ -112,9 +121,39 @@ def _stacked_leaves(values: Sequence[Any], kind: type, allocate: Allocate | None
                 return np.fromiter(values, _NUMBERS[kind], len(values))
             except OverflowError:  # larger ints: NumPy decides one by one
                 return np.stack(values)
-        if kind is str or kind is bytes:
-            return np.array(values)
+    if issubclass(kind, str | bytes) and (
+        all(issubclass(each, str) for each in kinds) or all(issubclass(each, bytes) for each in kinds)
+    ):
+        return _stacked_text(values, keep_bytes)
     return np.stack(values)
+
+
+def _stacked_text(values: Sequence[Any], keep_bytes: bool) -> Any:
+    """An array of bytes, or of text."""
+    zero: Any = "\0" if isinstance(values[0], str) else b"\0"
+    nothing = zero[:0]
+    if keep_bytes:
+        batch = np.empty(len(values), object)
+        batch[:] = [nothing.join((value,)) for value in values]  # NumPy's own scalars lose zeros when they are pickled
+        return batch
+    # Of short ones, to look at all of them together is faster.
+    if (len(values[0]) > _SHORT or zero in nothing.join(values)) and any(value.endswith(zero) for value in values):
+        _warn_of_lost_zeros()
+    return np.array(values)
+
+
+_has_warned = False
+
+
+def _warn_of_lost_zeros() -> None:
+    """Say, once, that a batch is not all that its elements were."""
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        warn(
+            "Bytes or strings that end in zeros are batched without these: NumPy's arrays of them drop zeros at the "
+            "end. Batch them with `batch(..., keep_bytes=True)`, which gives an array of objects."
+        )
 
 
 def _stacked_arrays(values: Sequence[Any], allocate: Allocate | None) -> Any:

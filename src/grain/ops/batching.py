@@ -32,6 +32,7 @@ class Batching(Node):
     batch_size: int
     drop_remainder: bool
     batch_fn: BatchFunction | None
+    keep_bytes: bool
     place: Place | None
 
     @property
@@ -50,10 +51,17 @@ class Batching(Node):
     def call(self) -> str:
         others = [", drop_remainder=True"] if self.drop_remainder else []
         others += [f", batch_fn={transform_name(self.batch_fn)}"] if self.batch_fn else []
+        others += [", keep_bytes=True"] if self.keep_bytes else []
         return f"batch({self.batch_size}{''.join(others)})"
 
     def element_spec(self, parent: Any) -> Any:
-        return batch_spec(parent, self.batch_fn, self.batch_size, self.drop_remainder)
+        spec = batch_spec(parent, self.batch_fn, self.batch_size, self.drop_remainder)
+        return map_structure(_with_objects, spec) if self.keep_bytes else spec
+
+
+def _with_objects(leaf: ShapeDtypeStruct) -> ShapeDtypeStruct:
+    """The spec of a leaf where bytes and text are kept as objects."""
+    return ShapeDtypeStruct(leaf.shape, np.dtype(object)) if np.dtype(leaf.dtype).kind in "SU" else leaf
 
 
 def batch_spec(parent: Any, batch_fn: BatchFunction | None, batch_size: int | None, drop_remainder: bool) -> Any:
@@ -84,11 +92,11 @@ class MapBatch(Batching, MapNode):
         return self.epoch_length
 
     def with_parents(self, *parents: Any) -> MapBatch:
-        return _map_batch(parents[0], self.batch_size, self.drop_remainder, self.batch_fn)
+        return _map_batch(parents[0], self.batch_size, self.drop_remainder, self.batch_fn, self.keep_bytes)
 
     def lower(self, parent: Any) -> Group:
         extent = Extent(self.batch_size, self.length, self.parent_length)
-        return Group(parent, extent, self.batch_fn, str(self), self.place)
+        return Group(parent, extent, self.batch_fn, str(self), self.place, self.keep_bytes)
 
     def __str__(self) -> str:
         return f"BatchMapDataset(batch_size={self.batch_size}, drop_remainder={self.drop_remainder})"
@@ -113,6 +121,7 @@ class IterBatch(Batching, IterNode[BatchState]):
 
     def run(self, state: BatchState, *parents: Parent) -> Iterator[Any]:
         join, place, size, drop_remainder = self.batch_fn, self.place, self.batch_size, self.drop_remainder
+        keep_bytes = self.keep_bytes
         elements = iter(parents[0])
         while True:
             values = state._values = state._values or []
@@ -121,7 +130,7 @@ class IterBatch(Batching, IterNode[BatchState]):
             if not values or (drop_remainder and len(values) < size):
                 return
             try:
-                batch = stacked(values, place and place()) if join is None else join(values)
+                batch = stacked(values, place and place(), keep_bytes) if join is None else join(values)
             except Exception as error:
                 self.add_place(error, None)
                 raise
@@ -138,11 +147,15 @@ class IterBatch(Batching, IterNode[BatchState]):
         return f"BatchIterDataset(batch_size={self.batch_size}, drop_remainder={self.drop_remainder})"
 
 
-def batch_node(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFunction | None) -> Node:
+def batch_node(
+    parent: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFunction | None, keep_bytes: bool = False
+) -> Node:
     """`ds.batch(...)`."""
     batch_size = checked_size(batch_size)
+    if keep_bytes and batch_fn is not None:
+        raise ValueError(f"Batch keeps bytes where it stacks elements itself, not with {batch_fn=}.")
     if not parent.is_random_access:
-        return IterBatch(parent, batch_size, drop_remainder, batch_fn, None)
+        return IterBatch(parent, batch_size, drop_remainder, batch_fn, keep_bytes, None)
     for ancestor in ancestors(parent):
         if ancestor.may_drop:
             dropping = "filter" if ancestor.name.startswith("Filter") else ancestor.name
@@ -150,12 +163,14 @@ def batch_node(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: Bat
                 f"`MapDataset.batch` can not follow `MapDataset.{dropping}` because `{dropping}` can discard elements. "
                 "Convert the dataset with `to_iter_dataset()` before calling `batch`."
             )
-    return _map_batch(parent, batch_size, drop_remainder, batch_fn)
+    return _map_batch(parent, batch_size, drop_remainder, batch_fn, keep_bytes)
 
 
-def _map_batch(parent: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFunction | None) -> MapBatch:
+def _map_batch(
+    parent: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFunction | None, keep_bytes: bool
+) -> MapBatch:
     length = parent.length // batch_size if drop_remainder else _batch_count(parent.length, batch_size)
-    return MapBatch(parent, batch_size, drop_remainder, batch_fn, None, parent.length, length)
+    return MapBatch(parent, batch_size, drop_remainder, batch_fn, keep_bytes, None, parent.length, length)
 
 
 def _batch_count(length: int, batch_size: int) -> int:

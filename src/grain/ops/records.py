@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_origin
@@ -104,8 +105,8 @@ class RecordFunction(Function):
 class RecordBatch:
     """Makes one record of several."""
 
-    def __init__(self, batch_fn: BatchFunction | None) -> None:
-        self._batch_fn = batch_fn or stacked
+    def __init__(self, batch_fn: BatchFunction | None, keep_bytes: bool) -> None:
+        self._batch_fn = batch_fn or functools.partial(stacked, keep_bytes=keep_bytes)
 
     def __call__(self, records: Sequence[Record[Any]]) -> Record[Any]:
         data = self._batch_fn([record.data for record in records])
@@ -177,8 +178,11 @@ def _operated(stream: IterNode[Any], operation: Any, on_records: bool) -> IterNo
     if method == "operation":
         return Operated(stream, operation)
     if method == "batch":
-        join = RecordBatch(operation.batch_fn) if on_records else operation.batch_fn
-        return batch_node(stream, operation.batch_size, operation.drop_remainder, join)  # type: ignore[return-value]
+        size, drop_remainder, keep_bytes = operation.batch_size, operation.drop_remainder, operation.keep_bytes
+        if not on_records:
+            return batch_node(stream, size, drop_remainder, operation.batch_fn, keep_bytes)  # type: ignore[return-value]
+        join = RecordBatch(operation.batch_fn, keep_bytes)
+        return batch_node(stream, size, drop_remainder, join)  # type: ignore[return-value]
     if method == "flat_map":
         return IterFlatMap(stream, (RecordFunction if on_records else ItemsFunction)(operation, method))
     function = (RecordFunction if on_records else Function)(operation, method)

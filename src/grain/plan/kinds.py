@@ -156,6 +156,8 @@ class Group(_RandomAccess):
     """The operator, for notes on errors."""
     place: Place | None = None
     """Where to put what is stacked."""
+    keep_bytes: bool = False
+    """Whether bytes and text are stacked as objects."""
     steps: Steps = ()  # type: ignore[misc]
 
     @property

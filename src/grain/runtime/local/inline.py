@@ -62,7 +62,9 @@ def _origin_at(plan: RandomAccess, index: Any) -> Any:
 
 def _joined(plan: Group, values: list[Any], index: Any) -> Any:
     try:
-        return stacked(values, plan.place and plan.place()) if plan.join is None else plan.join(values)
+        if plan.join is not None:
+            return plan.join(values)
+        return stacked(values, plan.place and plan.place(), plan.keep_bytes)
     except Exception as error:
         plan.add_place(error, index)
         raise
@@ -231,7 +233,7 @@ class _GroupOrigin:
         self._block = Block(plan.child, np.repeat(starts - (ends - counts), counts) + np.arange(self._ends[-1]))
 
     def elements(self, start: int, reads: Reads | None) -> Iterator[Any]:
-        column = self._block.column if self._plan.join is None else None
+        column = None if self._plan.join or self._plan.keep_bytes else self._block.column
         return self._by_element(start) if column is None else self._by_column(start, column)
 
     def _by_column(self, start: int, column: Any) -> Iterator[Any]:

@@ -18,6 +18,14 @@ class StateMismatchError(KeyError, ValueError):
         return str(self.args[0])
 
 
+class StateTypeError(StateMismatchError, TypeError):
+    """A saved state with something else in place of a number."""
+
+
+class StateIndexError(StateMismatchError, IndexError):
+    """A saved state with a number that is out of range."""
+
+
 class RecordKeyError(ValueError, IndexError):
     """A number that a source of files has no record for."""
 

@@ -9,6 +9,7 @@ from grain.errors import StateMismatchError
 from grain.fields import Fields, Frozen
 from grain.graph.naming import call_of
 from grain.graph.parts import Part
+from grain.graph.positions import MOST
 from grain.indices.arithmetic import is_count
 from grain.observe.counters import Counters
 from grain.options import DatasetOptions, ReadOptions
@@ -298,13 +299,23 @@ def required(saved: Any, names: Sequence[str], operator: Node) -> dict[str, Any]
 
 
 def check_counts(fields: dict[str, Any], state: Any, operator: Node) -> None:
-    """See that saved `fields` have numbers wherever `state` has."""
+    """See that saved `fields` have numbers wherever `state` has, and truths."""
     for name, value in fields.items():
-        if isinstance(getattr(state, name), int) and not is_count(value):
-            raise StateMismatchError(
-                f"The state does not fit {operator}: {name} must be an integer, and not negative, but is {value!r}. "
-                "Restore it with the pipeline that saved it."
-            )
+        expected = getattr(state, name)
+        if isinstance(expected, bool):
+            check(isinstance(value, int) and value in (0, 1), operator, f"{name} must be true or false", value)
+        elif isinstance(expected, int):
+            is_possible = is_count(value) and value <= MOST
+            check(is_possible, operator, f"{name} must be an integer, and not negative or beyond {MOST}", value)
+
+
+def check(is_met: bool, operator: Node, demand: str, value: Any) -> None:
+    """Refuse a saved state with a `value` that does not meet a demand."""
+    if not is_met:
+        raise StateMismatchError(
+            f"The state does not fit {operator}: {demand}, but is {value!r}. "
+            "Restore it with the pipeline that saved it."
+        )
 
 
 def copied(value: Any) -> Any:

@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 from grain.elements.padding import Padding, length_of
-from grain.errors import StateMismatchError, add_place
+from grain.errors import add_place
 from grain.fields import Fields
 from grain.graph.naming import transform_name
-from grain.graph.node import IterNode, Parent, copied
+from grain.graph.node import IterNode, Parent, check, copied
 from grain.indices.arithmetic import integer
 from grain.ops.batching import batch_spec, checked_size
 
@@ -117,12 +117,9 @@ class Bucket(IterNode[BucketState]):
         return {"parent": copied(waiting.places[0][1]), "read": waiting.count - waiting.start, "waiting": offsets}
 
     def load(self, state: BucketState, fields: dict[str, Any]) -> BucketState:
-        waiting = fields["waiting"]
-        if not isinstance(waiting, str) or not all(map(str.isdecimal, waiting.split())):
-            raise StateMismatchError(
-                f"The state does not fit {self}: waiting must be numbers in a text, but is {waiting!r}. "
-                "Restore it with the pipeline that saved it."
-            )
+        waiting, read = fields["waiting"], fields["read"]
+        are_numbers = isinstance(waiting, str) and all(_is_below(offset, read) for offset in waiting.split())
+        check(are_numbers, self, f"waiting must be numbers below {read} in a text", waiting)
         return super().load(state, fields)
 
     def run(self, state: BucketState, *parents: Parent) -> Iterator[Any]:
@@ -212,6 +209,11 @@ class Bucket(IterNode[BucketState]):
 
     def __str__(self) -> str:
         return f"BucketIterDataset(boundaries={list(self.boundaries)}, batch_sizes={list(self.batch_sizes)})"
+
+
+def _is_below(text: str, limit: int) -> bool:
+    """Whether `text` is a number below `limit`."""
+    return text.isdecimal() and len(text) <= len(str(limit)) and int(text) < limit
 
 
 def bucket_by_length_node(

@@ -11,7 +11,8 @@ import numpy as np
 from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields, brief
 from grain.graph.naming import transform_name
-from grain.graph.node import ABSENT, IterNode, MapNode, Parent, S, copied, required, saved_fields
+from grain.graph.node import ABSENT, IterNode, MapNode, Parent, S, check, copied, required, saved_fields
+from grain.indices.arithmetic import is_count
 from grain.indices.selection import Proportions, Renormalized, integer_weights, proportions
 from grain.ops.combining import Combining, Merging
 from grain.plan.kinds import Gather
@@ -187,11 +188,9 @@ class CountedMix(Mixing[CountedMixState]):
 
     def load(self, state: CountedMixState, fields: dict[str, Any]) -> CountedMixState:
         counts = self._listed(fields["counts"])
-        if len(counts) != len(self.components):
-            raise StateMismatchError(
-                f"The state does not fit {self}: it has counts of {len(counts)} datasets. Restore it with the pipeline "
-                "that saved it."
-            )
+        are_all = len(counts) == len(self.components) and all(map(_is_tally, counts))
+        demand = f"counts must be elements, cost and ended of each of {len(self.components)} datasets"
+        check(are_all, self, demand, fields["counts"])
         return CountedMixState(fields["index"], [_nothing() if count is ABSENT else count for count in counts])
 
     def run(self, state: CountedMixState, *parents: Parent) -> Iterator[Any]:
@@ -252,6 +251,17 @@ class CountedMix(Mixing[CountedMixState]):
 
     def _key(self, component: int) -> Any:
         return component if self.keys is None else self.keys[component]
+
+
+def _is_tally(count: Any) -> bool:
+    """Whether this is what was saved of one parent, or stands for one that was not there."""
+    return count is ABSENT or (
+        isinstance(count, dict)
+        and count.keys() == _nothing().keys()
+        and is_count(count["elements"])
+        and isinstance(count["cost"], int | float)
+        and count["ended"] in (0, 1)
+    )
 
 
 def _nothing() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from grain.elements.packed_rows import Feature, Row, RowFormat, as_document
 from grain.elements.trees import flatten_with_path
 from grain.errors import add_place
 from grain.fields import Fields
-from grain.graph.node import IterNode, Parent
+from grain.graph.node import IterNode, Parent, check
 from grain.graph.positions import anchored
 from grain.indices.arithmetic import integer
 from grain.observe.packing_statistics import count_row
@@ -65,6 +65,11 @@ class Packing(IterNode[PackingState]):
 
     def holds(self, state: PackingState) -> bool:
         return state._is_collecting
+
+    def load(self, state: PackingState, fields: dict[str, Any]) -> PackingState:
+        most = min(self.num_packing_bins - 1, fields["counter"])
+        check(fields["next_row"] <= most, self, f"next_row must be at most {most}", fields["next_row"])
+        return super().load(state, fields)
 
     def rewind(self, state: PackingState) -> None:
         state.next_row, state.counter = 0, state.counter - state.next_row

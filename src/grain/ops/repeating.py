@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grain.fields import Fields
-from grain.graph.node import IterNode, MapNode, Parent
+from grain.graph.node import IterNode, MapNode, Parent, check
 from grain.indices.arithmetic import integer
 from grain.ops.passing_on import PassingOn, Reordering
 from grain.plan.index_steps import Modulo
@@ -56,6 +56,11 @@ class IterRepeat(PassingOn[RepeatState]):
 
     num_epochs: int | None
     State = RepeatState
+
+    def load(self, state: RepeatState, fields: dict[str, Any]) -> RepeatState:
+        most = self.num_epochs
+        check(most is None or fields["epoch"] <= most, self, f"epoch must be at most {most}", fields["epoch"])
+        return super().load(state, fields)
 
     def run(self, state: RepeatState, *parents: Parent) -> Iterator[Any]:
         (parent,) = parents

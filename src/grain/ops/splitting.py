@@ -13,8 +13,8 @@ from grain.elements.packed_rows import Feature, Row, RowFormat, as_document
 from grain.elements.trees import spec_like
 from grain.errors import StateMismatchError, add_place
 from grain.fields import Fields
-from grain.graph.node import IterNode, Parent, copied
-from grain.indices.arithmetic import integer
+from grain.graph.node import IterNode, Parent, check, copied
+from grain.indices.arithmetic import integer, is_count
 from grain.observe.packing_statistics import count_row
 from grain.ops.document_pieces import Buffer, Piece
 
@@ -82,12 +82,9 @@ class ConcatThenSplit(IterNode[SplitState]):
         return state._buffer is not None
 
     def load(self, state: SplitState, fields: dict[str, Any]) -> SplitState:
-        slices, expected = fields["remainder_slices"], self._slices(None)
-        if not isinstance(slices, dict) or slices.keys() != expected.keys():
-            raise StateMismatchError(
-                f"The state does not fit {self}: remainder_slices must be those of {list(expected)}, but are {slices}. "
-                "Restore it with the pipeline that saved it."
-            )
+        slices, names = fields["remainder_slices"], [self.format.names[place] for place in self.cut_features]
+        is_one = isinstance(slices, dict) and slices.keys() == {*names} and all(map(_is_slice, slices.values()))
+        check(is_one, self, f"remainder_slices must be [start, stop] for each of {names}", slices)
         return SplitState(**fields)
 
     def run(self, state: SplitState, *parents: Parent) -> Iterator[Any]:
@@ -114,10 +111,12 @@ class ConcatThenSplit(IterNode[SplitState]):
                         "Restore it with the pipeline that saved it."
                     )
                 documents, whole = self._documents(element)
+                starts = [slices[name][0] if name in slices else 0 for name in self.format.names]
+                fits = all(start <= len(document) for start, document in zip(starts, documents, strict=True))
+                check(fits, self, f"remainder_slices must be within {list(map(len, documents))} tokens", slices)
             except Exception:  # the document is passed over
                 self._checkpoint(state, parent)
                 raise
-            starts = [slices[name][0] if name in slices else 0 for name in self.format.names]
             state._remainder = Piece(documents, starts, whole, copied(state.parent_state))
 
     @staticmethod
@@ -271,6 +270,12 @@ class ConcatThenSplit(IterNode[SplitState]):
 
     def __str__(self) -> str:
         return "ConcatThenSplitIterDataset"
+
+
+def _is_slice(bounds: Any) -> bool:
+    """Whether these are the bounds of what is left of a document."""
+    is_pair = isinstance(bounds, list) and len(bounds) == 2
+    return is_pair and (bounds == _UNCUT or (all(map(is_count, bounds)) and bounds[0] <= bounds[1]))
 
 
 def _type_of_numbers(documents: Sequence[Any]) -> np.dtype[Any] | None:

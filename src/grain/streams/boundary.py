@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
+from grain.errors import StateIndexError
 from grain.graph.node import Context, required
-from grain.graph.positions import ANCHOR
-from grain.indices.arithmetic import integer
+from grain.graph.positions import ANCHOR, saved_count
 from grain.plan.kinds import Boundary
 from grain.runtime.reader import reader_of
 from grain.streams.stream import Change, Stream
@@ -20,12 +21,15 @@ class BoundaryStream(Stream):
 
     def __init__(self, boundary: Boundary, context: Context) -> None:
         super().__init__(boundary.operator, context)
+        self._reading: Any = None
+        """The generator of the elements; there may be others that come first."""
         self._reader = reader_of(boundary, context)
         self._length = boundary.length
         self.state: Any = boundary.operator.fresh()
 
     def _run(self) -> Iterator[Any]:
-        return self.operator.run(self.state, self._reader)
+        elements = self._reading = self.operator.run(self.state, self._reader)
+        return elements
 
     def save(self) -> Any:
         return {"next_index": self.state.next_index} if self._to_pass is None else super().save()
@@ -46,7 +50,7 @@ class BoundaryStream(Stream):
     def jump(self, saved: Any) -> Any:
         index = saved.get("next_index") if type(saved) is dict and len(saved) == 1 else None
         elements, state = self._elements, self.state
-        if type(index) is int and 0 <= index <= self._length and elements.gi_suspended:
+        if elements is self._reading and elements.gi_suspended and type(index) is int and 0 <= index <= self._length:
             if index != state.next_index:
                 state.next_index = index
                 elements.send(index)  # making a new generator would cost more
@@ -58,13 +62,13 @@ class BoundaryStream(Stream):
             required(saved, ("next_index",), self.operator)
         index = saved["next_index"]
         if type(index) is not int:
-            index = integer("next_index", index)
+            index = saved_count("next_index", index, sys.maxsize)
         if not 0 <= index <= self._length:
-            raise IndexError(
+            raise StateIndexError(
                 f"Checkpoint `next_index` {index} is out of range for dataset of length {self._length}. "
                 "Restore it with the pipeline that saved it."
             )
-        return index
+        return int(index)
 
     def _go(self, index: int) -> None:
         self.state.next_index, self._elements, self._to_pass = index, None, None

@@ -23,6 +23,7 @@ from grain.errors import StateMismatchError
 from grain.graph.node import ABSENT, Context, IterNode, check_counts, saved_fields
 from grain.graph.positions import anchored, split_anchored
 
+_END = object()
 Change = Callable[[], None]
 """What is done to a stream once the whole of a state is known to fit."""
 
@@ -108,9 +109,11 @@ class Stream(abc.ABC):
         """Pass over `count` elements, or errors in their places."""
         for _ in range(count):
             try:
-                next(iter(self), None)
+                has_ended = next(iter(self), _END) is _END
             except Exception:  # it has been raised before
                 continue
+            if has_ended:
+                raise self._too_few(count)
 
     def save(self) -> Any:
         """The present position, as JSON values."""

@@ -24,7 +24,7 @@ from grain.ops.sourcing import Range, Source, to_iter_dataset_node
 from grain.ops.zipping import map_zip_node
 from grain.options import ReadOptions
 from grain.plan.kinds import RandomAccess
-from grain.plan.lowering import random_access
+from grain.plan.lowering import check_height, random_access
 from grain.runtime.local.inline import at
 from grain.transforms import DatasetSelectionMap
 
@@ -279,7 +279,9 @@ class NodeMapDataset(NodeDataset, MapDataset[T]):
         try:
             plan = self._plan
         except AttributeError:
-            plan = self._plan = random_access(self._node)
+            plan = random_access(self._node)
+            check_height(plan)
+            self._plan = plan
         try:
             return at(plan, index)
         except EmptyDatasetError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from grain.graph.folding import folded
 from grain.graph.node import IterNode, MapNode, Parent, Stateless
 from grain.ops.interleaving import Interleave, Position
 from grain.ops.worker_parts import Workers
@@ -28,21 +29,28 @@ class Words(str):
 
 def first_state(node: IterNode[Any]) -> Any:
     """The state of a stream at its start, as JSON values, with `Words` where that is up to users' code."""
-    return open_stream(_closed(node)).save()
+    try:
+        return open_stream(folded(node, _inputs, _closed)).save()
+    except RecursionError as error:
+        return Words(f"none: {error}")
 
 
-def _closed(node: Any) -> Any:
+def _inputs(node: Any) -> tuple[Any, ...]:
+    """The streams that `node` reads from, where these are to be opened; more than a few are not shown."""
+    if isinstance(node, MapNode | Interleave) or node.is_opaque or node.reads_by_index:
+        return ()
+    return node.parents[: _MOST_SHOWN + 1]  # type: ignore[no-any-return]
+
+
+def _closed(node: Any, parents: list[Any]) -> Any:
     """`node` without what would be opened by users' code, in threads or in processes."""
-    if isinstance(node, MapNode):
-        return node
-    if node.is_opaque:
-        return _Known(Words(f"what get_state() of {node}'s iterator returns"))
+    if parents:
+        return node.with_parents(*parents, *[_Known(Words("…"))] * (len(node.parents) - len(parents)))
     if isinstance(node, Interleave):
         return _Known(_interleaved(node))
-    if node.reads_by_index or not node.parents:
-        return node
-    few = [_closed(parent) for parent in node.parents[: _MOST_SHOWN + 1]]  # more are not shown
-    return node.with_parents(*few, *[_Known(Words("…"))] * (len(node.parents) - len(few)))
+    if node.is_opaque and not isinstance(node, MapNode):
+        return _Known(Words(f"what get_state() of {node}'s iterator returns"))
+    return node
 
 
 def _interleaved(node: Interleave) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from grain.errors import StateMismatchError
 from grain.fields import Fields, Frozen
+from grain.graph.listing import listed, mapped, unlisted
 from grain.graph.naming import call_of
 from grain.graph.parts import Part
 from grain.graph.positions import MOST
@@ -33,7 +34,8 @@ class Node(Frozen):
     def with_parents(self: Self, *parents: Node) -> Self:
         """The same operator on other parents; what it has from the old ones, such as a seed, it keeps."""
         given = iter(parents)
-        return self.replaced(**{name: _with_nodes(getattr(self, name), given) for name in self.field_names})
+        changed = {name: mapped(getattr(self, name), Node, lambda _: next(given)) for name in self.field_names}
+        return self.replaced(**changed)
 
     def own_part(self, part: Part) -> Node | None:
         """Its `part`, where that is not made of parts of its parents."""
@@ -91,6 +93,9 @@ class Node(Frozen):
     def __repr__(self) -> str:
         return str(self)
 
+    def __reduce__(self) -> Any:
+        return unlisted, (listed(self, Node),)
+
 
 class MapNode(Node):
     """An operator that can be asked for any index."""
@@ -104,8 +109,11 @@ class MapNode(Node):
 
     @property
     def length(self) -> int:
-        """The number of elements of one epoch."""
-        return self.parents[0].length  # type: ignore[attr-defined,no-any-return]
+        """The number of elements of one epoch: as many as the parent has, if nothing else is said."""
+        parent: Any = self.parents[0]
+        while type(parent).length is MapNode.length:  # pipelines may be long
+            parent = parent.parents[0]
+        return int(parent.length)
 
     @property
     def default_read_options(self) -> ReadOptions:
@@ -326,17 +334,6 @@ def copied(value: Any) -> Any:
         return {key: item if type(item) is int else copied(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [copied(item) for item in value]
-    return value
-
-
-def _with_nodes(value: Any, nodes: Iterator[Node]) -> Any:
-    """`value` with the next of `nodes` in place of each node that it is or holds."""
-    if isinstance(value, Node):
-        return next(nodes)
-    if isinstance(value, dict):
-        return {key: _with_nodes(item, nodes) for key, item in value.items()}
-    if isinstance(value, list | tuple) and any(isinstance(item, Node) for item in value):
-        return type(value)(_with_nodes(item, nodes) for item in value)
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Protocol, runtime_checkable
 
+from grain.graph.folding import folded
 from grain.graph.node import Node
 
 
@@ -33,7 +34,7 @@ class ShapeDtypeStruct:
 
 def element_spec(node: Node) -> Any:
     """The spec of the elements of `node`."""
-    return node.element_spec(*(element_spec(parent) for parent in node.parents))
+    return folded(node, lambda each: each.parents, lambda each, parents: each.element_spec(*parents))
 
 
 def transformed_spec(transform: Any, name: str, spec: Any) -> Any:

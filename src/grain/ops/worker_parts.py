@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from grain.graph.folding import folded
 from grain.graph.naming import counted
 from grain.graph.node import Context, IterNode, MapNode, Node, WorkerContext, ancestors
 from grain.graph.parts import Part
@@ -31,17 +32,16 @@ def sharded(node: IterNode[Any], index: int, count: int, sequential: bool = Fals
     """What worker `index` of `count` runs of `node`."""
     if count == 1:
         return node
-    return _divided(node, Part(index, count, sequential), {})  # type: ignore[no-any-return]
+    part, own = Part(index, count, sequential), {}
 
+    def divisible(each: Node) -> tuple[Node, ...]:
+        own[id(each)] = _own_part(each, part)
+        return each.parents if own[id(each)] is None else ()
 
-def _divided(node: Node, part: Part, done: dict[int, tuple[Node, Any]]) -> Any:
-    """The part of `node`; of one that is used several times it is made once."""
-    if id(node) not in done:
-        divided = _own_part(node, part)
-        if divided is None:
-            divided = node.with_parents(*[_divided(parent, part, done) for parent in node.parents])
-        done[id(node)] = node, divided  # with the node itself: an id is its own only while it lives
-    return done[id(node)][1]
+    def divided(each: Node, parents: list[Node]) -> Node:
+        return own[id(each)] or each.with_parents(*parents)
+
+    return folded(node, divisible, divided)  # type: ignore[no-any-return]
 
 
 def _own_part(node: Node, part: Part) -> Node | None:

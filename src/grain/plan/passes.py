@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from grain.graph.folding import folded
 from grain.plan.index_steps import Permute
 from grain.plan.kinds import Ahead, Boundary, Gather, Step, Stream
 from grain.plan.picking import PermuteEach
@@ -16,7 +17,7 @@ from grain.plan.picking import PermuteEach
 
 def hoist_shuffles(plan: Any) -> Any:
     """Do the shuffles of all children of a `Gather` at once, above them, where each child is a shuffle."""
-    return _everywhere(plan, _with_hoisted_shuffles, {})
+    return _everywhere(plan, _with_hoisted_shuffles)
 
 
 def _with_hoisted_shuffles(plan: Any) -> Any:
@@ -36,7 +37,7 @@ def batch_reads(plan: Any) -> Any:
 
     Only where each element of the stream is one of the source's: a filter in between would make it read ahead.
     """
-    return _everywhere(plan, _with_batched_reads, {})
+    return _everywhere(plan, _with_batched_reads)
 
 
 def _with_batched_reads(plan: Any) -> Any:
@@ -46,23 +47,29 @@ def _with_batched_reads(plan: Any) -> Any:
 
 
 def _reading_together(plan: Stream, count: int) -> Stream:
-    if isinstance(plan, Boundary):
-        return plan.replaced(read_together=count) if plan.is_dense else plan
-    if isinstance(plan, Ahead):
-        return plan.replaced(parent=_reading_together(plan.parent, count))
-    if isinstance(plan, Step) and plan.operator.is_one_to_one and len(plan.parents) == 1:
-        return plan.replaced(parents=(_reading_together(plan.parents[0], count),))
-    return plan
+    between: list[Stream] = []
+    below = plan
+    while isinstance(below, Ahead) or (
+        isinstance(below, Step) and below.operator.is_one_to_one and len(below.parents) == 1
+    ):
+        between.append(below)
+        below = below.inputs[0]
+    if not (isinstance(below, Boundary) and below.is_dense):
+        return plan
+    changed: Stream = below.replaced(read_together=count)
+    for each in reversed(between):
+        changed = each.with_inputs(changed)
+    return changed
 
 
 PASSES: tuple[Callable[[Any], Any], ...] = (hoist_shuffles, batch_reads)
 
 
-def _everywhere(plan: Any, rule: Callable[[Any], Any], done: dict[int, Any]) -> Any:
+def _everywhere(plan: Any, rule: Callable[[Any], Any]) -> Any:
     """`rule` applied to a plan and to all that it reads from, from the sources up; what is shared stays shared."""
-    if id(plan) not in done:
-        inputs = plan.inputs
-        changed = tuple([_everywhere(each, rule, done) for each in inputs])
-        is_same = all(map(operator.is_, inputs, changed))
-        done[id(plan)] = rule(plan if is_same else plan.with_inputs(*changed))
-    return done[id(plan)]
+
+    def rewritten(each: Any, changed: list[Any]) -> Any:
+        is_same = all(map(operator.is_, each.inputs, changed))
+        return rule(each if is_same else each.with_inputs(*changed))
+
+    return folded(plan, operator.attrgetter("inputs"), rewritten)

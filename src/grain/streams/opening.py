@@ -8,7 +8,7 @@ from typing import Any
 from grain.graph.node import Context, Node, WorkerContext
 from grain.ops.configuring import collected_options
 from grain.plan import kinds
-from grain.plan.lowering import stream
+from grain.plan.lowering import check_height, stream
 from grain.streams.boundary import BoundaryStream
 from grain.streams.custom_stream import CustomStream
 from grain.streams.interleave import InterleaveStream
@@ -22,7 +22,9 @@ def open_stream(node: Node, context: Context | None = None) -> Stream:
         context = Context(collected_options(node), WorkerContext())
     else:
         context = context.replaced(dataset_options=context.dataset_options.merge(collected_options(node)))
-    return _opened(stream(node), context)  # type: ignore[arg-type]
+    plan = stream(node)  # type: ignore[arg-type]
+    check_height(plan)
+    return _opened(plan, context)
 
 
 def _opened(plan: kinds.Stream, context: Context) -> Stream:

@@ -146,7 +146,7 @@ def test_plans_that_have_run_can_be_pickled():
 
 def test_passes_change_no_plan():
     node = some_pipeline()._as_node
-    plan, untouched = _lowered(node, {}), _lowered(node, {})
+    plan, untouched = _lowered(node), _lowered(node)
     for improved in passes.PASSES:
         assert isinstance(improved(plan), Plan)
         assert plan == untouched

@@ -84,7 +84,7 @@ class ConcatThenSplit(IterNode[SplitState]):
     def load(self, state: SplitState, fields: dict[str, Any]) -> SplitState:
         slices, names = fields["remainder_slices"], [self.format.names[place] for place in self.cut_features]
         is_one = isinstance(slices, dict) and slices.keys() == {*names} and all(map(_is_slice, slices.values()))
-        check(is_one, self, f"remainder_slices must be [start, stop] for each of {names}", slices)
+        check(is_one, self, f"remainder_slices must be those of {names}, each a start and a stop", slices)
         return SplitState(**fields)
 
     def run(self, state: SplitState, *parents: Parent) -> Iterator[Any]:

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from grain.files.paths import File
+from grain.graph.listing import listed
+from grain.graph.node import Node
 from grain.ops.file_streams import Streamed
 from grain.ops.sourcing import Source
 from grain.sources.numpy_arrays import NumpyDataSource
@@ -77,9 +79,17 @@ def _parts_of(value: Any) -> Any:
         return type(value).__name__, value.__wrapped__
     if isinstance(value, property):
         return "property", value.fget
-    if isinstance(value, Streamed) and hasattr(value.source, "path"):
-        return value.title, value.source.path, File(value.source.path).stamp
-    return _parts_of_source(value.source) if isinstance(value, Source) else None
+    if isinstance(value, Node):
+        return [(kind, _parts_of_fields(kind, fields)) for kind, fields in listed(value, Node)]
+    return None
+
+
+def _parts_of_fields(kind: type, fields: dict[str, Any]) -> Any:
+    """Those of an operator."""
+    source: Any = fields.get("source")
+    if issubclass(kind, Streamed) and hasattr(source, "path"):
+        return fields["title"], source.path, File(source.path).stamp
+    return _parts_of_source(source) if issubclass(kind, Source) else fields
 
 
 def _parts_of_function(function: types.FunctionType) -> Any:

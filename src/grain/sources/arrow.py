@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from grain.elements.stacking import Allocate
 from grain.files.paths import File, PathLike, described, local_copy, paths_of
-from grain.sources.arrow_columns import has_nulls, ipc, nulls_change_type, pa, told, values_of
+from grain.sources.arrow_checks import check
+from grain.sources.arrow_columns import has_nulls, ipc, is_number, nulls_change_type, pa, told, values_of
 from grain.sources.columns import Column, Columns, Table, TableDataSource
 from grain.sources.mapped_columns import is_inside, mapped_column
 from grain.sources.schemas import schema_of
@@ -84,9 +85,12 @@ class ArrowFiles:
         self._file_ends: list[int] = []
         for file, reader in self._readers.items():
             lengths = []
-            for batch in map(reader.batch, range(reader.count)):
+            for number in range(reader.count):
+                batch = reader.batch(number)
                 lengths.append(batch.num_rows)
-                self._with_nulls.update(name for name in self.schema.names if _has_nulls(batch.column(name)))
+                with told(f"Record batch {number} of {reader.path!r} cannot be read"):
+                    batch.validate()  # its columns are as long as it is, and their buffers large enough
+                    self._with_nulls.update(name for name in self.schema.names if _has_nulls(batch.column(name)))
             if reader.is_mapped:
                 self._places.append((file, slice(reader.count)))
                 self.lengths.append(sum(lengths))
@@ -100,6 +104,9 @@ class ArrowFiles:
 
     def check(self, keys: Any) -> None:
         """Raise an error where a file has changed: reading what is no longer there would end the process."""
+        if len(self._files) == 1:
+            self._files[0].check()
+            return
         for file in np.unique(np.searchsorted(self._file_ends, keys, side="right")).tolist():
             self._files[file].check()
 
@@ -108,15 +115,31 @@ class ArrowFiles:
         reader = self._readers.get(file)
         if reader is None:
             reader = self._readers[file] = self._opened(file, self.schema.names)
-        batches = [reader.batch(place) for place in range(reader.count)[places]]
-        with told(f"Record batches of {self.paths[file]!r} cannot be read"):
-            return {name: self._column(reader, batches, name) for name in self.schema.names}
+        batches = {place: reader.batch(place) for place in range(reader.count)[places]}
+        return {name: self._column(reader, batches, name) for name in self.schema.names}
 
-    def _column(self, reader: _Reader, batches: Sequence[Any], name: str) -> Column:
-        arrays, may_be_null = [self.schema.cast(batch, name) for batch in batches], name in self._with_nulls
+    def _column(self, reader: _Reader, batches: Mapping[int, Any], name: str) -> Column:
+        may_be_null = name in self._with_nulls
+
+        def where(place: int) -> str:
+            return f"Column {name!r} of record batch {place} of {reader.path!r}"
+
+        def read(place: int) -> Any:
+            with told(f"{where(place)} cannot be read"):
+                check(batches[place].column(name))
+                return self.schema.cast(batches[place], name)
+
         if reader.is_mapped:
-            return mapped_column(reader.memory, arrays, may_be_null)
-        return values_of(arrays[0], may_be_null)
+            arrays = [batch.column(name) for batch in batches.values()]
+            return mapped_column(reader.memory, arrays, may_be_null, read, where)
+        (place,) = batches
+        return values_of(read(place), may_be_null)
+
+    def where(self, number: int) -> str:
+        """What a chunk is called in errors."""
+        file, places = self._places[number]
+        is_mapped = places.start is None
+        return repr(self.paths[file]) if is_mapped else f"record batch {places.start} of {self.paths[file]!r}"
 
     def _opened(self, number: int, columns: Sequence[str] | None) -> _Reader:
         return _Reader(self.paths[number], self._files[number], columns)
@@ -126,12 +149,13 @@ class _Reader:
     """The record batches of one file."""
 
     def __init__(self, path: str, file: File, columns: Sequence[str] | None) -> None:
-        self._path = path
+        self.path = path
         with told(f"{path!r} is not an Arrow file, or is damaged"):
             self.memory = pa.memory_map(file.path).read_buffer()
             is_stream = self.memory[: len(_STREAM)].to_pybytes() == _STREAM
             self._reader = ipc.open_stream(self.memory) if is_stream else ipc.open_file(self.memory)
             self.schema = self._reader.schema
+            self.names = self.schema.names
             self._batches = list(self._reader) if is_stream else None
             self.count = len(self._batches) if self._batches is not None else self._reader.num_record_batches
         self.is_mapped = all(map(self._is_mapped, range(self.count)))
@@ -139,13 +163,13 @@ class _Reader:
             return
         if is_stream:
             raise ValueError(_COMPRESSED_STREAM.format(path))
-        wanted = [place for place, name in enumerate(self.schema.names) if columns is None or name in columns]
+        wanted = [place for place, name in enumerate(self.names) if columns is None or name in columns]
         self._reader = ipc.open_file(self.memory, options=ipc.IpcReadOptions(included_fields=wanted))
 
     def batch(self, number: int) -> Any:
         if self._batches is not None:
             return self._batches[number]
-        with told(f"Record batch {number} of {self._path!r} cannot be read"):
+        with told(f"Record batch {number} of {self.path!r} cannot be read"):
             return self._reader.get_batch(number)
 
     def _is_mapped(self, number: int) -> bool:
@@ -154,4 +178,8 @@ class _Reader:
 
 
 def _has_nulls(array: Any) -> bool:
-    return nulls_change_type(array.type) and has_nulls(array)
+    if not nulls_change_type(array.type):
+        return False
+    if not is_number(array.type):
+        check(array)
+    return has_nulls(array)

@@ -118,6 +118,15 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
     ]
 
 
+def raise_unreadable(table: Columns, key: int, row: str) -> None:
+    """Raise an error that says which column of a row, called `row`, cannot be read, if there is one."""
+    for name, column in table.items():
+        try:
+            column.row(key)
+        except Exception as error:
+            raise ValueError(f"Column {name!r} of {row} cannot be read: {error}") from error
+
+
 class TableDataSource(ColumnarDataSource[dict[str, Any]]):
     """Rows of a table as dicts."""
 
@@ -130,11 +139,18 @@ class TableDataSource(ColumnarDataSource[dict[str, Any]]):
 
     def __getitems__(self, record_keys: Sequence[int]) -> list[dict[str, Any]]:
         keys = self._keys(record_keys)
-        return rows_of(self._taken(keys)) if len(keys) else []
+        try:
+            return rows_of(self._taken(keys)) if len(keys) else []
+        except Exception:
+            for key in keys.tolist():
+                self._record(key)  # its error says which record it is
+            raise
 
     def batch(self, record_keys: npt.NDArray[np.int64], allocate: Allocate | None = None) -> Any:
-        table = self._taken(record_keys, allocate)
         try:
+            table = self._taken(record_keys, allocate)
             return {name: table[name].stacked(allocate) for name in sorted(table)}
-        except ValueError:
-            return stacked(rows_of(table), allocate)  # its error says which records differ, and where
+        except Exception:
+            return stacked(
+                self.__getitems__(record_keys.tolist()), allocate
+            )  # an error says which records differ, and where

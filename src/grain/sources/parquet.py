@@ -178,6 +178,11 @@ class RowGroups:
     def __reduce__(self) -> Any:
         return RowGroups, (self._files,)
 
+    def where(self, number: int) -> str:
+        """What a row group is called in errors."""
+        file, group = self._places[number]
+        return f"row group {group} of {file.path!r}"
+
     def __call__(self, number: int) -> Table:
         file, group = self._places[number]
         file.check()

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
 from grain.elements.stacking import Allocate
 from grain.options import warn
 from grain.sources.arrow_columns import MOST_BYTES
-from grain.sources.columns import Column, Columns, Flat, Table, Values, taken
+from grain.sources.columns import Column, Columns, Flat, Table, Values, raise_unreadable, taken
 
 CACHE_BYTES = 1 << 30
 """How much of a source is kept in each process, unless told otherwise."""
 _READS_BEFORE_WARNING = 4
+
+
+class ChunkReader(Protocol):
+    """What reads the chunks of a table, which it knows by their numbers."""
+
+    def __call__(self, number: int) -> Columns: ...
+
+    def where(self, number: int) -> str:
+        """What a chunk is called in errors."""
 
 
 class Chunks:
@@ -29,7 +38,7 @@ class Chunks:
     4. Where they do not fit, those that were not used for the longest time are dropped.
     """
 
-    def __init__(self, lengths: Sequence[int], read: Callable[[int], Columns], limit: int) -> None:
+    def __init__(self, lengths: Sequence[int], read: ChunkReader, limit: int) -> None:
         self._lengths, self._read, self._limit = lengths, read, limit
         self._ends = np.cumsum(lengths, dtype=np.int64)
         self._starts = self._ends - lengths
@@ -49,10 +58,16 @@ class Chunks:
     def row(self, key: int) -> dict[str, Any]:
         """The row with one key."""
         table: Columns | None = self._whole
+        place = key
         if table is None:
             number = int(np.searchsorted(self._ends, key, side="right"))
-            table, key = self._chunk(number), key - int(self._starts[number])
-        return {name: column.row(key) for name, column in table.items()}
+            table, place = self._chunk(number), key - int(self._starts[number])
+        try:
+            return {name: column.row(place) for name, column in table.items()}
+        except Exception:
+            number = int(np.searchsorted(self._ends, key, side="right"))
+            raise_unreadable(table, place, f"row {key - self._starts[number]} of {self._read.where(number)}")
+            raise
 
     def taken(self, keys: Any, allocate: Allocate | None = None) -> Table:
         """The rows at an array of keys."""

@@ -4,11 +4,13 @@
 |---|---|---|
 | integers | the same type of NumPy | NaN, and then all values of the column are float64 |
 | floats | the same type of NumPy | NaN |
-| timestamps, dates, durations | datetime64 or timedelta64 of the same unit | NaT |
+| timestamps, dates, durations | datetime64 (in UTC, where there is a zone) or timedelta64 of the same unit | NaT |
 | booleans | bool of NumPy | None, and then all values of the column are bools of Python |
-| strings, binaries, decimals, times | str, bytes, Decimal, time | None |
+| strings, binaries, decimals, times, UUIDs | str, bytes, Decimal, time, UUID | None |
 | lists | an array | None |
 | structs, maps | a dict of Python's values, a list of pairs | None |
+| dictionaries, runs, other extension types | what their values, or their storage, would be | |
+| others | what `to_pylist` gives | None |
 
 Whether a column has nulls is asked once for all files of a source, not of the rows at hand: so its type is the same for
 every row, and for every batch. In a list integers stay integers, unless that very list has a null.
@@ -79,7 +81,10 @@ class Arrows(Values):
         return len(self.array)
 
     def take(self, keys: Any, allocate: Allocate | None = None) -> Arrows:
-        return Arrows(self.array.take(pa.array(keys)))
+        try:
+            return Arrows(self.array.take(pa.array(keys)))
+        except pa.ArrowNotImplementedError:  # of views and runs within others
+            return Arrows(pa.concat_arrays([self.array.slice(key, 1) for key in keys.tolist()]))
 
     def row(self, key: int) -> Any:
         return objects_of(self.array.slice(key, 1))[0]
@@ -122,8 +127,12 @@ def plain(array: Any) -> Any:
     if isinstance(array, pa.ExtensionArray):
         return plain(array.storage)
     if pa.types.is_dictionary(kind):
-        return plain(array.dictionary_decode())
-    return plain(compute.run_end_decode(array)) if pa.types.is_run_end_encoded(kind) else array.cast(plain_type(kind))
+        return plain(array.dictionary).take(array.indices)  # `dictionary_decode` is wrong where values are encoded too
+    if pa.types.is_run_end_encoded(kind):
+        rows = np.arange(array.offset, array.offset + len(array))
+        runs = np.searchsorted(array.run_ends.to_numpy(), rows, side="right")
+        return plain(array.values).take(pa.array(runs))
+    return array.cast(plain_type(kind))
 
 
 def _joined(arrays: Sequence[Any]) -> Any:
@@ -145,7 +154,7 @@ def plain_type(kind: Any) -> Any:
     """The type that a column of type `kind` is read as: one of Arrow's own, not encoded, and known to all functions."""
     is_a = pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return plain_type(kind.storage_type)
+        return kind if isinstance(kind, pa.UuidType) else plain_type(kind.storage_type)
     if is_a.is_dictionary(kind) or is_a.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if is_a.is_string_view(kind) or is_a.is_binary_view(kind):
@@ -186,11 +195,17 @@ def objects_of(array: Any) -> list[Any]:
         return _pairs(array)
     if is_a.is_struct(kind):
         return _dicts(array)
-    if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
+    if _is_list(kind):
         return _lists(array)
     if is_a.is_timestamp(kind) or is_a.is_date(kind) or is_a.is_duration(kind):
         return list(array.to_numpy(zero_copy_only=False))
     return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _is_list(kind: Any) -> bool:
+    is_a = pa.types
+    is_view = is_a.is_list_view(kind) or is_a.is_large_list_view(kind)
+    return bool(is_view or is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind))
 
 
 def _dicts(array: Any) -> list[Any]:

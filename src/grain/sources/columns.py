@@ -151,6 +151,5 @@ class TableDataSource(ColumnarDataSource[dict[str, Any]]):
             table = self._taken(record_keys, allocate)
             return {name: table[name].stacked(allocate) for name in sorted(table)}
         except Exception:
-            return stacked(
-                self.__getitems__(record_keys.tolist()), allocate
-            )  # an error says which records differ, and where
+            rows = self.__getitems__(record_keys.tolist())  # its error says which record it is
+            return stacked(rows, allocate)  # and this one which records differ, and where

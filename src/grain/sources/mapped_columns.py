@@ -122,7 +122,7 @@ class Strings(Column):
 
 
 class Spread(Column):
-    """Values of any type, in an Arrow array for each record batch, which is checked when a row of it is first wanted."""
+    """Values of any type, in an Arrow array for each record batch, which is read when a row of it is first wanted."""
 
     nbytes = 0
 

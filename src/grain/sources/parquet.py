@@ -10,7 +10,7 @@ from typing import Any
 from grain.elements.stacking import Allocate
 from grain.fields import Frozen
 from grain.files.paths import File, PathLike, described, for_each, is_remote, paths_of
-from grain.sources.arrow_columns import has_nulls, nulls_change_type, parquet, told, values_of
+from grain.sources.arrow_columns import has_nulls, nulls_change_type, pa, parquet, told, values_of
 from grain.sources.columns import Table, TableDataSource
 from grain.sources.schemas import Schema, schema_of
 from grain.sources.table_chunks import CACHE_BYTES, Chunks
@@ -76,6 +76,7 @@ class ParquetFiles:
         """The columns of a row group of a file that is open."""
         with told(f"Row group {group} of {path!r} cannot be read"):
             found = file.read_row_group(group, columns=list(self.schema.names))
+            _check_length(file.metadata, group, found)
         table: Table = {}
         for name in self.schema.names:
             with told(f"Column {name!r} of row group {group} of {path!r} cannot be read"):
@@ -90,12 +91,11 @@ class ParquetFiles:
 
     def _footer(self, path: str) -> Footer:
         file = File(path)
-        with self.opened(path) as opened:
+        with self.opened(path) as opened, told(f"{path!r} cannot be read"):
             metadata, schema = opened.metadata, opened.schema_arrow
             lengths = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
             wanted = [name for name in schema.names if self._columns is None or name in self._columns]
-            with told(f"{path!r} cannot be read"):
-                with_nulls = {name for name in wanted if _has_nulls(opened, schema, name)}
+            with_nulls = {name for name in wanted if _has_nulls(opened, schema, name)}
         return Footer(file, lengths, schema, frozenset(with_nulls))
 
 
@@ -114,6 +114,19 @@ def _has_nulls(file: Any, schema: Any, name: str) -> bool:
             elif has_nulls(file.read_row_group(group, columns=[name]).column(name)):
                 return True
     return False
+
+
+def _check_length(metadata: Any, group: int, found: Any) -> None:
+    """See that a row group that was read has as many rows as the footer says, and that it is not cut to that."""
+    length = metadata.row_group(group).num_rows
+    if found.num_rows != length:
+        raise pa.ArrowInvalid(f"It has {found.num_rows} rows, where the footer of the file says {length}.")
+    for number in range(metadata.num_columns):
+        leaf = metadata.schema.column(number)
+        if leaf.max_repetition_level == 0 and leaf.path.partition(".")[0] in found.column_names:
+            count = metadata.row_group(group).column(number).num_values
+            if count > length:
+                raise pa.ArrowInvalid(f"There are {count} values of {leaf.path!r} in {length} rows.")
 
 
 def _is_part(leaf: Any, name: str) -> bool:

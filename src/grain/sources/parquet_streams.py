@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from grain.fields import Fields, Frozen
-from grain.sources.columns import Table, rows_of
+from grain.sources.columns import Table, raise_unreadable, rows_of
 from grain.sources.parquet import ParquetFiles
 
 _ROWS_AT_ONCE = 256
-_PASSED_OVER = -1
+_PASSED_OVER = sys.maxsize
 """In place of a row group: the file could not be opened."""
 
 
@@ -27,6 +28,8 @@ class ParquetRows(Frozen):
         row_group: int = 0
         """Among those that are read."""
         index_within_row_group: int = 0
+        _table: Table | None = None
+        """The row group, where a row of it could not be read: it need not be decoded again for the next one."""
 
     def read(self, state: Any) -> Iterator[dict[str, Any]]:
         if state.row_group == _PASSED_OVER:
@@ -39,7 +42,8 @@ class ParquetRows(Frozen):
                 raise
             groups = range(self.first, file.num_row_groups, self.stride)
             while state.row_group < len(groups):
-                yield from self._rows(state, self._table(state, file, groups))
+                table, state._table = state._table or self._table(state, file, groups), None
+                yield from self._rows(state, table, groups[state.row_group])
                 if state.row_group + 1 == len(groups):
                     return
                 state.row_group, state.index_within_row_group = state.row_group + 1, 0
@@ -51,14 +55,32 @@ class ParquetRows(Frozen):
             state.row_group, state.index_within_row_group = state.row_group + 1, 0  # the others may be read
             raise
 
-    def _rows(self, state: Any, table: Table) -> Iterator[dict[str, Any]]:
-        length = min(map(len, table.values()), default=0)
+    def _rows(self, state: Any, table: Table, group: int) -> Iterator[dict[str, Any]]:
+        length = len(next(iter(table.values())))
         while state.index_within_row_group < length:
             start = state.index_within_row_group
             some = {name: column.part(start, start + _ROWS_AT_ONCE) for name, column in table.items()}
-            for row in rows_of(some):
+            try:
+                rows = rows_of(some)
+            except Exception:
+                yield from self._rows_one_by_one(state, table, group)
+                continue
+            for row in rows:
                 state.index_within_row_group += 1
                 yield row
+
+    def _rows_one_by_one(self, state: Any, table: Table, group: int) -> Iterator[dict[str, Any]]:
+        """The next rows up to one that cannot be read, which is passed over: those after it may be read."""
+        while True:
+            key = state.index_within_row_group
+            state.index_within_row_group += 1
+            try:
+                row = {name: column.row(key) for name, column in table.items()}
+            except Exception:
+                state._table = table
+                raise_unreadable(table, key, f"row {key} of row group {group} of {self.path!r}")
+                raise
+            yield row
 
     def part(self, index: int, count: int) -> ParquetRows | None:
         """Every `count`-th row group, where there is at least one for each part."""

@@ -9,9 +9,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-import numpy as np
-
 from grain.fields import Frozen
+from grain.writing.parquet_tables import schema_of_records, table_of
 
 
 class Writer(Protocol):
@@ -54,8 +53,8 @@ class ArrayRecordFormat(Frozen):
                 "element, such as pickle.dumps."
             )
 
-    def open(self, path: str) -> Writer:
-        """A writer of a new file."""
+    def open(self, path: str, start: int = 0) -> Writer:
+        """A writer of a new file, for records from number `start` on."""
         return _ArrayRecordWriter(path, self)
 
 
@@ -81,13 +80,16 @@ class _ArrayRecordWriter:
 class ParquetFormat(Frozen):
     """Records that are dicts, a column for each key, `rows_per_group` of them packed together.
 
-    A random read unpacks a whole group. Without a `schema` columns and types are those of the first group.
+    A random read unpacks a whole group. Without a `schema` columns and types are those that hold the first group.
+    Whatever they do not hold exactly is refused; but a schema may ask for smaller floats.
     """
 
     extensions: ClassVar = (".parquet", ".pq")
 
     rows_per_group: int = 1000
     schema: Any = None
+    _is_found: bool = False
+    """Whether nobody asked for the schema."""
 
     @property
     def records_to_see(self) -> int:
@@ -101,7 +103,7 @@ class ParquetFormat(Frozen):
             return self
         if not first:
             raise ValueError("There are no elements, which would tell the columns. Pass schema=, a pyarrow.Schema.")
-        return self.replaced(schema=_table(first, None).schema)
+        return self.replaced(schema=schema_of_records(first), _is_found=True)
 
     def check(self, record: Any) -> None:
         """Raise an error if `record` is of the wrong type."""
@@ -111,16 +113,16 @@ class ParquetFormat(Frozen):
                 "makes a dict of an element."
             )
 
-    def open(self, path: str) -> Writer:
-        """A writer of a new file."""
-        return _ParquetWriter(path, self)
+    def open(self, path: str, start: int = 0) -> Writer:
+        """A writer of a new file, for records from number `start` on."""
+        return _ParquetWriter(path, self, start)
 
 
 class _ParquetWriter:
-    def __init__(self, path: str, format: ParquetFormat) -> None:
+    def __init__(self, path: str, format: ParquetFormat, start: int) -> None:
         import pyarrow.parquet
 
-        self._format = format
+        self._format, self._start = format, start
         self._rows: list[Any] = []
         self._output = pyarrow.parquet.ParquetWriter(path, format.schema)
 
@@ -131,7 +133,9 @@ class _ParquetWriter:
 
     def _write_group(self) -> None:
         rows, self._rows = self._rows, []
-        self._output.write_table(_table(rows, self._format.schema), row_group_size=len(rows))
+        table = table_of(rows, self._format.schema, self._start, may_round=not self._format._is_found)
+        self._output.write_table(table, row_group_size=len(rows))
+        self._start += len(rows)
 
     def close(self) -> None:
         if self._rows:
@@ -148,7 +152,7 @@ def format_of(path: str, name: str | None, options: dict[str, Any]) -> Format:
     """The format called `name`, or the one whose files end as `path` does.
 
     >>> format_of("train.parquet", None, {"rows_per_group": 10})
-    ParquetFormat(rows_per_group=10, schema=None)
+    ParquetFormat(rows_per_group=10, schema=None, _is_found=False)
     """
     if name is None:
         extension = os.path.splitext(path)[1].lower()
@@ -160,46 +164,11 @@ def format_of(path: str, name: str | None, options: dict[str, Any]) -> Format:
         chosen = FORMATS[name]
     else:
         raise ValueError(f"Cannot write {name!r}: format must be one of {list(FORMATS)}.")
-    wrong = set(options) - set(chosen.field_names)
+    known = [name for name in chosen.field_names if name[0] != "_"]
+    wrong = set(options) - set(known)
     if wrong:
-        raise TypeError(f"{chosen.__name__} has the options {list(chosen.field_names)}, got {sorted(wrong)}.")
+        raise TypeError(f"{chosen.__name__} has the options {known}, got {sorted(wrong)}.")
     return chosen(**options)
-
-
-def _table(rows: Sequence[Any], schema: Any) -> Any:
-    import pyarrow
-
-    names = list(dict.fromkeys(key for row in rows for key in row))
-    if schema is not None and (unknown := set(names) - set(schema.names)):  # pyarrow would leave them out
-        raise ValueError(
-            f"Elements have columns {sorted(unknown)} beside those of the first ones or of the schema, "
-            f"{schema.names}. Pass schema=, a pyarrow.Schema that has all, or encode=, a function that makes them "
-            "alike."
-        )
-    names = names if schema is None else schema.names
-    columns = {name: [_plain(row.get(name)) for row in rows] for name in names}
-    try:
-        return pyarrow.Table.from_pydict(columns, schema)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
-        error.add_note(
-            "Elements differ from the first ones in the types of their values. Pass schema=, a pyarrow.Schema that "
-            "fits all, or encode=, a function that makes them alike."
-        )
-        raise
-
-
-def _plain(value: Any) -> Any:
-    """What pyarrow takes: neither arrays of no or several dimensions, nor those of others, nor days of NumPy."""
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if not hasattr(value, "__array__"):
-        return value
-    if isinstance(value, np.generic):
-        return value.item() if value.dtype == "M8[D]" else value
-    array = np.asarray(value)
-    if array.ndim == 0:
-        return _plain(array[()])
-    return array if array.ndim == 1 else array.tolist()
 
 
 def _shown(record: Any) -> str:

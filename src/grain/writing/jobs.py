@@ -81,6 +81,8 @@ def write(
 
     `format` is "arrayrecord" (elements are bytes; option: `group_size`) or "parquet" (elements are dicts; options:
     `rows_per_group` and `schema`), or told by the end of the path. `encode` makes such records of other elements.
+    A Parquet column gets the type that holds the first `rows_per_group` records, unless there is a `schema`.
+    A value that it does not hold exactly is an error that names the element and the column.
 
     Several shards get numbers, which take the place of a `*` in the path or come before its extension. They are of
     equal length. An iterable without a length needs to be told one, which may be a guess: the last shard takes what
@@ -175,7 +177,7 @@ class _Job(Frozen):
     def write(self, number: int, records: Iterable[Any]) -> int:
         """Write one shard, and give its number."""
         with written_at_once(self.shards[number].path) as partial:
-            writer = self.format.open(partial)
+            writer = self.format.open(partial, self.shards[number].start)
             for record in records:
                 writer.write(record)
             writer.close()

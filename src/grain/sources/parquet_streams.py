@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +11,8 @@ from grain.sources.columns import Table, raise_unreadable, rows_of
 from grain.sources.parquet import ParquetFiles
 
 _ROWS_AT_ONCE = 256
-_PASSED_OVER = sys.maxsize
-"""In place of a row group: the file could not be opened."""
+_PASSED_OVER = (1 << 31) - 1
+"""In place of a row group, of which no file has so many: it could not be opened."""
 
 
 class ParquetRows(Frozen):

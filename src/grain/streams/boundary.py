@@ -48,7 +48,7 @@ class BoundaryStream(Stream):
         return [lambda: self._go(index)]
 
     def jump(self, saved: Any) -> Any:
-        index = saved.get("next_index") if type(saved) is dict and len(saved) == 1 else None
+        index = saved.get("next_index") if type(saved) is dict else None
         elements, state = self._elements, self.state
         if elements is self._reading and elements.gi_suspended and type(index) is int and 0 <= index <= self._length:
             if index != state.next_index:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice, repeat
-from operator import length_hint
 from time import perf_counter
 from types import GeneratorType
 from typing import Any, TypeAlias
@@ -37,6 +36,8 @@ class Track:
         """What the stream runs in, from the first element on."""
         self.ticks = repeat(True, sys.maxsize)
         """Takes part in handing out elements, and so counts them, downwards."""
+        self.left: Callable[[], int] = self.ticks.__length_hint__
+        """How many ticks are left: one less with each element that leaves the stream, for good."""
         self._anchor: tuple[Any, int, Counts]
         """A saved position (None: the start), how many ticks were left there, and what had been counted."""
         self._errors: tuple[int, int]
@@ -50,17 +51,17 @@ class Track:
         """The stream in pieces, from where the cursor is; between them there is time to look after the anchor."""
         self.return_if_lost()
         self.source = source = _generator(self.stream)
-        before, size, renewed = self.left, 1, perf_counter()
+        before, size, renewed = self.left(), 1, perf_counter()
         while True:
             began = perf_counter()
             yield islice(source, size)
             if source.gi_frame is None:
-                if self.left == before or not self._was_interrupted or self._is_at_end():
+                if self.left() == before or not self._was_interrupted or self._is_at_end():
                     return
                 self.is_lost = True  # interrupts came so close upon each other that one of them was not handled
                 self.return_if_lost()
                 self.source = source = _generator(self.stream)
-                before = self.left
+                before = self.left()
                 continue
             now = perf_counter()
             if 4 * (now - began) < self._goal:
@@ -81,15 +82,10 @@ class Track:
     def _renew(self, now: float) -> None:
         try:
             if not self.holds():
-                self._anchor = self.stream.mark(), self.left, self.stream.context.counters.copy()
+                self._anchor = self.stream.mark(), self.left(), self.stream.context.counters.copy()
         except Exception:  # a user's iterator that cannot tell where it is: it can only go on
-            self._anchor = _NOWHERE, self.left, _NO_COUNTS
+            self._anchor = _NOWHERE, self.left(), _NO_COUNTS
         self._goal = max(ANCHOR_SECONDS, (perf_counter() - now) / _COST)
-
-    @property
-    def left(self) -> int:
-        """How many ticks are left: one less with each element that leaves the stream, for good."""
-        return length_hint(self.ticks)
 
     def holds(self) -> bool:
         """Whether an error has left something half done that no saved state tells of."""
@@ -99,7 +95,7 @@ class Track:
     def failed(self) -> None:
         """Note that an exception was raised in the place of an element."""
         self.is_lost = True  # if there is an interrupt now, it will be raised again
-        left, (failed_at, errors) = self.left, self._errors
+        left, (failed_at, errors) = self.left(), self._errors
         self.is_settled = False
         self._errors = left, errors + 1 if failed_at == left else 1
         if self._anchor[0] is not _NOWHERE:
@@ -113,7 +109,7 @@ class Track:
         self.is_lost = self._was_interrupted = True
         if was_called and is_alive(self.source):  # an element has left, and went nowhere
             anchor, anchor_left, counts = self._anchor
-            (failed_at, errors), left = self._errors, self.left
+            (failed_at, errors), left = self._errors, self.left()
             errors = errors if failed_at - 1 == left else 0
             # All at once: another interrupt must not make it happen again.
             self._anchor, self._errors, self.source = (anchor, anchor_left - 1, counts), (failed_at - 1, errors), None
@@ -141,7 +137,7 @@ class Track:
 
     def _since(self) -> tuple[int, int]:
         """How many elements came since the anchor, and how many errors after the last of them."""
-        left, (failed_at, errors) = self.left, self._errors
+        left, (failed_at, errors) = self.left(), self._errors
         return self._anchor[1] - left, errors if failed_at == left else 0
 
     def is_here(self) -> bool:
@@ -166,7 +162,7 @@ class Track:
         """Note that the stream is at `anchor` (None: the start), or so many elements, and then errors, after it."""
         counters = self.stream.context.counters
         counts = counters.copy() if counters.stages else _NO_COUNTS
-        left = length_hint(self.ticks)
+        left = self.left()
         self._anchor, self._errors = (anchor, left + elements, counts), (left, errors)
         self.is_settled, self.is_lost = not (elements or errors), False
 

@@ -17,10 +17,9 @@ from grain.streams.stream import Change, Stream
 class BoundaryStream(Stream):
     """A stream of the elements of a random access plan."""
 
-    is_atomic = True
-
     def __init__(self, boundary: Boundary, context: Context) -> None:
         super().__init__(boundary.operator, context)
+        self.is_atomic = True
         self._reading: Any = None
         """The generator of the elements; there may be others that come first."""
         self._reader = reader_of(boundary, context)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from grain.errors import StateMismatchError
 from grain.graph.node import ABSENT, Context, IterNode, check_counts, saved_fields
@@ -32,7 +32,7 @@ class Stream(abc.ABC):
     """One operator at work."""
 
     parents: tuple[Stream, ...] = ()
-    is_atomic: ClassVar[bool] = False
+    is_atomic: bool
     """Whether `save` and `jump` are one step, so that no other thread can come in between."""
     _elements: Any
     _to_pass: tuple[int, int] | None
@@ -43,6 +43,7 @@ class Stream(abc.ABC):
     def __init__(self, operator: IterNode[Any], context: Context) -> None:
         self.operator, self.context = operator, context
         self._elements = self._to_pass = None
+        self.is_atomic = False
 
     @abc.abstractmethod
     def _run(self) -> Iterator[Any]:

@@ -10,7 +10,7 @@ PACKAGE = ROOT / "src" / "grain"
 # From the bottom up. Within one layer modules may import each other, but not in a circle.
 LAYERS = [
     "constants errors escaping fields config options transforms public_names samplers sharding tracebacks"
-    " indices elements files sources observe",
+    " forks indices elements files sources observe",
     "graph",
     "plan",
     "ops",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import threading
+from email.utils import formatdate
 from pathlib import Path
 
 
@@ -25,8 +26,12 @@ def s3_server():
 
 
 @contextlib.contextmanager
-def http_server(folder, answers_ranges=True):
-    """A web server for the files of a folder, where ranges may be asked for: its address and the requests."""
+def http_server(folder, answers_ranges=True, mark="ETag", cut=lambda: 0):
+    """A web server for the files of a folder, where ranges may be asked for: its address and the requests.
+
+    `mark` is the header that tells versions apart, or None. From the end of each answer `cut()` bytes are missing, of
+    which nothing is said.
+    """
     requests = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -51,13 +56,18 @@ def http_server(folder, answers_ranges=True):
                     return self.send_error(416)
             self.send_response(206 if wanted else 200)
             self.send_header("Accept-Ranges", "bytes")
-            self.send_header("ETag", f'"{path.stat().st_mtime_ns}"')
-            self.send_header("Content-Length", str(stop - start))
+            if mark == "ETag":
+                self.send_header("ETag", f'"{path.stat().st_mtime_ns}"')
+            elif mark == "Last-Modified":
+                self.send_header("Last-Modified", formatdate(path.stat().st_mtime, usegmt=True))
+            missing = cut() if is_sent else 0
+            if not missing:
+                self.send_header("Content-Length", str(stop - start))
             if wanted:
                 self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(content)}")
             self.end_headers()
             if is_sent:
-                self.wfile.write(content[start:stop])
+                self.wfile.write(content[start : stop - missing])
             return None
 
         def log_message(self, *args):

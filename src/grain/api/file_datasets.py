@@ -24,10 +24,11 @@ class SequenceIterDataset(NodeIterDataset[T]):
     """The records of files, one after the other; of several files in turn."""
 
     def __init__(self, path: PathLike | Sequence[PathLike], format: Any) -> None:
+        from grain.files.streamed_files import StreamedFile  # only now: `import grain` is to be fast
         from grain.sources.sequences import SequenceStream
 
         self._path = path
-        sources = [SequenceStream(found, format) for found in paths_of(path)]
+        sources = [SequenceStream(StreamedFile(found), format) for found in paths_of(path)]
         super().__init__(streamed(sources, f"{format.name}IterDataset"))
 
     def __init_subclass__(cls) -> None:
@@ -136,8 +137,11 @@ class ParquetIterDataset(NodeIterDataset[dict[str, Any]]):
     def __init__(
         self, path: PathLike | Sequence[PathLike], columns: Sequence[str] | None = None, **kwargs: Any
     ) -> None:
-        from grain.sources.parquet import ParquetFiles  # only now: `import grain` is to be fast
+        from grain.files.streamed_files import StreamedFile
+        from grain.sources.parquet import ParquetFiles
         from grain.sources.parquet_streams import ParquetRows
 
         files = ParquetFiles(paths_of(path), columns, kwargs)
-        super().__init__(streamed([ParquetRows(files, path) for path in files.paths], "ParquetIterDataset"))
+        super().__init__(
+            streamed([ParquetRows(files, StreamedFile(path)) for path in files.paths], "ParquetIterDataset")
+        )

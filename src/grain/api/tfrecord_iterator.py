@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from grain.api.dataset_iterator import DatasetIterator
-from grain.files.paths import PathLike, opened
+from grain.files.opened_files import opened
+from grain.files.paths import PathLike
 from grain.sources.byte_streams import Reading
 from grain.sources.sequences import SequenceStream, records_from
 from grain.sources.tfrecord import TFRecordFormat

@@ -8,7 +8,7 @@ from typing import Any
 from grain.command_line.describing import labels, lines, sizes_of_some
 from grain.command_line.source_arguments import add_paths, at_least, console, opened, with_unit
 from grain.escaping import printable
-from grain.files.paths import files_of, paths_below, paths_of
+from grain.files.paths import files_below, files_of, paths_of
 from grain.sources.detection import format_of
 
 
@@ -42,7 +42,7 @@ def _show(output: Any, kind: str, paths: list[str], source: Any, count: int) -> 
 
     facts = Table.grid(padding=(0, 2))
     facts.add_row("[bold]format", kind)
-    files = [f"{paths[0]}/{name}" for name in sorted(paths_below(paths[0]))] if kind == "folder of images" else paths
+    files = [f"{paths[0]}/{name}" for name in sorted(files_below(paths[0]))] if kind == "folder of images" else paths
     sizes = [file.size for file in files_of(files)]
     facts.add_row("[bold]files", escape(f"{len(files):,}: {printable(files[0])}{' …' if len(files) > 1 else ''}"))
     facts.add_row("[bold]size", with_unit(sum(sizes)) + (f" ({_range(sizes)})" if len(sizes) > 1 else ""))

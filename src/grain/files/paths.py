@@ -10,9 +10,25 @@ import functools
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import IO, Any, TypeAlias, TypeVar
+
+from grain.files.opened_files import opened
+from grain.files.remote_ranges import TRIES, RemoteRange, TransferError, read_remote
+from grain.files.systems import is_remote, naming, system_of
+from grain.files.versions import (
+    FileChangedError,
+    Version,
+    check,
+    check_local,
+    check_open,
+    local_version,
+    remote_version,
+    this_machine,
+    version_here,
+)
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -20,16 +36,18 @@ PathLike: TypeAlias = str | bytes | os.PathLike[str]
 
 _GAP = {True: 64 * 1024, False: 4 * 1024}
 """How many bytes that nobody asked for are read along, far away and here, to save a request."""
+_BETWEEN_LOOKS = 20e-6
+"""Seconds: a file takes longer to be changed, and records that are read one by one would take twice the time."""
+_just_listed: set[str] = set()
+"""Files far away whose folders were listed, and which were not opened since: nobody need ask for them once more."""
 _OPEN_FILES = 128
 _AT_ONCE = 16
-_SHOWN = 40
-_VERSIONS = ("ETag", "etag", "generation", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
-"""What file systems call that by which one version of a file differs from the next, the most exact first."""
 
 
 def paths_of(paths: PathLike | Sequence[PathLike]) -> tuple[str, ...]:
     """All files that are meant, in order; what a glob finds is sorted.
 
+    >>> from pathlib import Path
     >>> paths_of(["b.txt", Path("a.txt")])
     ('b.txt', 'a.txt')
     """
@@ -50,10 +68,11 @@ def _expanded(path: PathLike) -> tuple[str, ...]:
     if not glob.has_magic(text) or (not is_remote(text) and os.path.exists(text)):
         return (text,)
     if is_remote(text):
-        system, plain = _system_of(text)
+        system, plain = system_of(text)
         system.invalidate_cache()  # or files that are newer than an earlier listing would not be found
-        with _named(text):
+        with naming(text):
             found = [system.unstrip_protocol(match) for match in system.glob(plain)]
+        _just_listed.update(found)
     else:
         found = glob.glob(text, recursive=True)
     if not found:
@@ -76,28 +95,49 @@ def for_each(function: Callable[[S], T], arguments: Sequence[S]) -> list[T]:
         return list(threads.map(function, arguments))
 
 
-def paths_below(folder: str) -> list[str]:
-    """All files in a folder and its sub-folders, by their paths from there, with slashes."""
+def files_below(folder: str) -> dict[str, int | None]:
+    """All files in a folder and its sub-folders by their paths from there, with slashes, and their sizes if listed.
+
+    A folder that several links lead to, or a link from below, is gone through once, by its own name if it has one here.
+    """
     if is_remote(folder):
-        system, plain = _system_of(folder)
+        system, plain = system_of(folder)
         system.invalidate_cache()
         root = plain.rstrip("/")
-        return [found.removeprefix(f"{root}/") for found in system.find(root)]
+        with naming(folder):
+            listed = system.find(root, detail=True)
+        return {found.removeprefix(f"{root}/"): information.get("size") for found, information in listed.items()}
     if not os.path.isdir(folder):
         raise NotADirectoryError(f"Expected a folder, got {folder!r}, which is {_instead_of_a_folder(folder)}.")
-    found = []
-    for place, _, names in os.walk(folder, onerror=_raised, followlinks=True):
-        above = os.path.relpath(place, folder).replace(os.sep, "/")
-        found += names if above == "." else [f"{above}/{name}" for name in names]
-    return found
+    names: dict[str, int | None] = {}
+    seen: set[tuple[int, int]] = set()
+    folders, links = deque([""]), deque[str]()
+    while folders or links:
+        above = (folders or links).popleft()
+        place = os.path.join(folder, above)
+        identity = os.stat(place)
+        if (identity.st_dev, identity.st_ino) in seen:
+            continue
+        seen.add((identity.st_dev, identity.st_ino))
+        with os.scandir(place) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if not entry.is_dir():
+                    names[f"{above}{entry.name}"] = None
+                elif not entry.is_symlink():
+                    folders.append(f"{above}{entry.name}/")
+                elif not _leads_up(entry.path):
+                    links.append(f"{above}{entry.name}/")
+    return names
+
+
+def _leads_up(link: str) -> bool:
+    """Whether a link leads to a folder that it is in itself."""
+    target, place = os.path.realpath(link), os.path.realpath(os.path.dirname(link))
+    return os.path.commonpath([target, place]) == target
 
 
 def _instead_of_a_folder(path: str) -> str:
     return "a file" if os.path.exists(path) else "not there"
-
-
-def _raised(error: OSError) -> None:
-    raise error
 
 
 def described(paths: Sequence[str]) -> str:
@@ -108,23 +148,19 @@ def described(paths: Sequence[str]) -> str:
     """
     if len(paths) == 1:
         return repr(paths[0])
-    return f"{len(paths)} files, hash_of_paths={_hash(chr(0).join(paths))}"
+    return f"{len(paths)} files, hash_of_paths={text_hash(chr(0).join(paths))}"
 
 
-def _hash(text: str) -> str:
+def text_hash(text: str) -> str:
     """A name for a text that may hold paths, which need not be UTF-8."""
     return hashlib.sha1(os.fsencode(text)).hexdigest()
-
-
-def is_remote(path: str) -> bool:
-    """Whether `path` is not the name of a file of this machine."""
-    return "://" in path
 
 
 class File:
     """A file as it was when this object was made: reading it later raises an error if it has changed since.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "greeting.txt")
     ...     _ = path.write_text("hello, world")
@@ -134,32 +170,54 @@ class File:
 
     def __init__(self, path: PathLike) -> None:
         self.path = os.fsdecode(path)
-        if is_remote(self.path):
-            system, plain = _system_of(self.path)
-            with _named(self.path):
-                information = system.info(plain)
-            if information.get("size") is None:
+        self.is_remote = is_remote(self.path)
+        self.version: Version
+        if self.is_remote:
+            self.version = remote_version(self.path, may_be_listed=self.path in _just_listed)
+            _just_listed.discard(self.path)
+            if self.version.size is None:
                 raise ValueError(
                     f"The size of {self.path!r} is not known: its server does not support ranged reads. "
                     "Copy the file to this machine, or read it as a stream."
                 )
-            self.size = int(information["size"])
-            version = next((information[key] for key in _VERSIONS if information.get(key) is not None), None)
-            self.stamp = f"{self.size}-{system.ukey(plain) if version is None else version}"
         else:
-            self.size, self.stamp = _size_and_stamp(os.stat(self.path))
+            self.version = local_version(os.stat(self.path))
+        self.size: int = self.version.size  # type: ignore[assignment]
+        self._looked = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_looked": 0.0, "machine": this_machine()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        machine = state.pop("machine")
+        self.__dict__.update(state, version=version_here(state["path"], state["version"], machine))
 
     def open(self) -> IO[bytes]:
         """The file, to be read from its start."""
-        return opened(self.path)
+        return opened(self.path, self.version)
 
     def check(self) -> None:
         """Raise an error if the file is no longer what it was."""
-        if File(self.path).stamp != self.stamp:
-            raise ValueError(_changed(self.path))
+        if self.is_remote:
+            check(self.path, self.version)
+        else:
+            check_local(self.path, os.stat(self.path), self.version)
+
+    def look(self, place: int | str) -> None:
+        """As `check`, of a file of this machine that is open at `place`; of many calls at once, few take time."""
+        now = time.monotonic()
+        if now - self._looked > _BETWEEN_LOOKS:
+            check_open(self.path, place, self.version)  # type: ignore[arg-type]
+            self._looked = now
 
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` to `stop`."""
+        if not self.is_remote:  # the same as for many, in less time
+            number = _descriptor(self.path, self.version).number
+            data = os.pread(number, stop - start, start)
+            if len(data) == stop - start:
+                self.look(number)
+                return data
         return read_ranges([(self, start, stop)])[0]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -170,28 +228,17 @@ class File:
         return f"File({self.path!r})"
 
 
-def opened(path: str) -> IO[bytes]:
-    """The file at `path`, here or far away, to be read from its start."""
-    if is_remote(path):
-        system, plain = _system_of(path)
-        with _named(path):
-            return system.open(plain, "rb")  # type: ignore[no-any-return]
-    return open(path, "rb")
-
-
 Range: TypeAlias = tuple[File, int, int]
 """A file, where to start in it, and where to stop."""
 
 
 def read_ranges(ranges: Sequence[Range]) -> list[bytes]:
     """The bytes of each range. Those that lie close together are read at once, and far away all at the same time."""
-    if len(ranges) == 1 and not is_remote(ranges[0][0].path):
-        return [_read_here(ranges[0])]
     merged = _merged(ranges)
-    here = [place for place, (wanted, _) in enumerate(merged) if not is_remote(wanted[0].path)]
-    far = [place for place, (wanted, _) in enumerate(merged) if is_remote(wanted[0].path)]
-    pieces = dict(zip(far, _read_far([merged[place][0] for place in far]), strict=True))
-    pieces.update((place, _read_here(merged[place][0])) for place in here)
+    far = [place for place, (wanted, _) in enumerate(merged) if wanted[0].is_remote]
+    pieces = dict(zip(far, read_remote([_remote(merged[place][0]) for place in far]), strict=True))
+    for file, places in _by_file(merged).items():
+        pieces.update(zip(places, _read_here(file, [merged[place][0][1:] for place in places]), strict=True))
     found: list[bytes] = [b""] * len(ranges)
     for place, ((_, first, _), members) in enumerate(merged):
         piece = pieces[place]
@@ -208,7 +255,7 @@ def _merged(ranges: Sequence[Range]) -> list[tuple[Range, list[int]]]:
         file, start, stop = ranges[place]
         if merged:
             (held, first, last), members = merged[-1]
-            if held is file and start <= last + _GAP[is_remote(file.path)]:
+            if held is file and start <= last + _GAP[file.is_remote]:
                 members.append(place)
                 merged[-1] = (file, first, max(last, stop)), members
                 continue
@@ -216,130 +263,59 @@ def _merged(ranges: Sequence[Range]) -> list[tuple[Range, list[int]]]:
     return merged
 
 
-def _read_here(wanted: Range) -> bytes:
+def _remote(wanted: Range) -> RemoteRange:
     file, start, stop = wanted
-    descriptor = _descriptor(file.path, file.stamp)
-    data = os.pread(descriptor.number, stop - start, start)
-    while len(data) < stop - start:  # the system may give less than was asked for
-        more = os.pread(descriptor.number, stop - start - len(data), start + len(data))
-        if not more:
-            break
-        data += more
-    return _checked(wanted, data)
+    return RemoteRange(file.path, file.version, start, stop)  # type: ignore[arg-type]
 
 
-def _read_far(ranges: Sequence[Range]) -> list[bytes]:
-    """One request for each range, all ranges of a file system at once."""
-    found: list[bytes] = [b""] * len(ranges)
-    systems: dict[int, tuple[Any, list[tuple[int, str]]]] = {}
-    for place, (file, start, stop) in enumerate(ranges):
-        if stop > start:  # an empty range cannot be asked for
-            system, plain = _system_of(file.path)
-            systems.setdefault(id(system), (system, []))[1].append((place, plain))
-    for system, places in systems.values():
-        starts, stops = zip(*(ranges[place][1:] for place, _ in places), strict=True)
-        pieces = system.cat_ranges([plain for _, plain in places], list(starts), list(stops), on_error="return")
-        for (place, _), piece in zip(places, pieces, strict=True):
-            if isinstance(piece, BaseException):
-                with _named(ranges[place][0].path):
-                    raise piece
-            found[place] = _checked(ranges[place], piece)
+def _by_file(merged: Sequence[tuple[Range, list[int]]]) -> dict[File, list[int]]:
+    """The places of the ranges of each file of this machine."""
+    found: dict[File, list[int]] = {}
+    for place, ((file, _, _), _) in enumerate(merged):
+        if not file.is_remote:
+            found.setdefault(file, []).append(place)
     return found
 
 
-@contextlib.contextmanager
-def _named(path: str) -> Iterator[None]:
-    """What a file system refuses in here is an error that names the file and the reason, which it often leaves out."""
-    try:
-        yield
-    except Exception as error:
-        kind = type(error) if type(error) in (FileNotFoundError, PermissionError) else OSError
-        reason = error.__cause__ or error
-        raise kind(f"{path!r} cannot be read. {type(reason).__name__}: {reason}") from error
+def _read_here(file: File, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    descriptor = _descriptor(file.path, file.version)
+    number, found = descriptor.number, []
+    for start, stop in ranges:
+        data = os.pread(number, stop - start, start)
+        while len(data) < stop - start:  # the system may give less than was asked for
+            more = os.pread(number, stop - start - len(data), start + len(data))
+            if not more:
+                break
+            data += more
+        found.append(data)
+    file.look(number)  # only now: it may have been changed meanwhile
+    for (start, stop), data in zip(ranges, found, strict=True):
+        if len(data) < stop - start:
+            raise ValueError(f"{file.path!r} has {file.size} bytes: it ends before byte {stop}.")
+    return found
 
 
-def _checked(wanted: Range, data: bytes) -> bytes:
-    file, start, stop = wanted
-    if len(data) > stop - start:
-        raise ValueError(
-            f"The server of {file.path!r} does not support ranged reads: it gave {len(data)} bytes, and was asked for "
-            f"{stop - start}. Copy the file to this machine, or read it as a stream."
-        )
-    if len(data) < stop - start:
-        raise ValueError(
-            f"{file.path!r} ends before byte {stop}: it had {file.size} bytes when it was opened, and must not be "
-            "changed while it is read."
-        )
-    return data
+def read_whole(paths: Sequence[str], sizes: Sequence[int | None]) -> list[bytes]:
+    """All bytes of each file, as many as `sizes` says where that is known; those far away at the same time."""
+    wanted = list(zip(paths, sizes, strict=True))
+    return for_each(_whole, wanted) if any(map(is_remote, paths)) else list(map(_whole, wanted))
 
 
-def read_whole(paths: Sequence[str]) -> list[bytes]:
-    """All bytes of each file; those far away are fetched at the same time."""
-    return for_each(_whole, paths) if any(map(is_remote, paths)) else [_whole(path) for path in paths]
-
-
-def _whole(path: str) -> bytes:
-    if is_remote(path):
-        system, plain = _system_of(path)
-        with _named(path):
-            return system.cat_file(plain)  # type: ignore[no-any-return]
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def local_copy(path: str) -> str:
-    """`path` itself, or of a file far away a copy in the cache folder, fetched once for each version of it."""
+def _whole(wanted: tuple[str, int | None]) -> bytes:
+    path, size = wanted
     if not is_remote(path):
-        return path
-    file = File(path)
-    kept = cache_folder() / cache_name(path, file.stamp)
-    if not kept.exists():
-        with written_at_once(kept) as partial:
-            system, plain = _system_of(path)
-            system.get_file(plain, partial)
-    return str(kept)
-
-
-@contextlib.contextmanager
-def written_at_once(path: PathLike) -> Any:
-    """A path to write to, which becomes `path` at the end, or is removed where that was not reached."""
-    final = os.fsdecode(path)
-    if is_remote(final):
-        partial = f"{cache_folder() / cache_name(final)}.{os.urandom(6).hex()}.partial"
-    else:
-        partial = f"{final}.{os.urandom(6).hex()}.partial"
-        os.makedirs(os.path.dirname(os.path.abspath(final)), exist_ok=True)
-    try:
-        yield partial
-        if is_remote(final):
-            system, plain = _system_of(final)
-            system.put_file(partial, plain)
-        else:
-            os.replace(partial, final)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)
-
-
-def cache_folder() -> Path:
-    """Where copies and indexes are kept: `$GRAIN_CACHE`, or `grain` in the user's cache folder."""
-    chosen = os.environ.get("GRAIN_CACHE")
-    try:
-        folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "grain"
-    except RuntimeError as error:  # a user that the system does not know, as in many containers
-        raise FileNotFoundError("There is no home folder to keep a cache in: set GRAIN_CACHE to a folder.") from error
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def cache_name(path: str, version: str = "") -> str:
-    """The name of what is kept of a file: another one for each path and version, and no longer than names may be.
-
-    >>> cache_name("s3://bucket/train.jsonl")
-    '2b1a3c3cf7ad68ae-train.jsonl'
-    """
-    name = path.rstrip("/").rpartition("/")[2]
-    return f"{_hash(f'{path}{chr(0)}{version}')[:16]}-{name[-_SHOWN:]}"
+        with opened(path) as file:
+            return file.read()
+    system, plain = system_of(path)
+    for _ in range(TRIES):
+        with naming(path):
+            data: bytes = system.cat_file(plain)
+        if size is None or len(data) == size:
+            return data
+    assert size is not None
+    if remote_version(path).size != size:
+        raise FileChangedError(path)
+    raise TransferError(path, len(data), size)
 
 
 class _Descriptor:
@@ -353,29 +329,9 @@ class _Descriptor:
             os.close(self.number)
 
 
+# A version that takes the place of another has a descriptor of its own, whatever its size and time.
 @functools.lru_cache(_OPEN_FILES)
-def _descriptor(path: str, stamp: str) -> _Descriptor:
+def _descriptor(path: str, version: Version) -> _Descriptor:
     descriptor = _Descriptor(path)
-    if _size_and_stamp(os.fstat(descriptor.number))[1] != stamp:
-        raise ValueError(_changed(path))
+    check_local(path, os.fstat(descriptor.number), version)
     return descriptor
-
-
-def _changed(path: str) -> str:
-    return f"{path!r} was changed after it was opened. Make the source again to read it as it is now."
-
-
-def _size_and_stamp(found: os.stat_result) -> tuple[int, str]:
-    return found.st_size, f"{found.st_size}-{found.st_mtime_ns}"
-
-
-def _system_of(path: str) -> tuple[Any, str]:
-    """fsspec's file system for `path`, and the path there."""
-    try:
-        import fsspec
-    except ImportError as error:
-        raise ImportError(f"Reading {path!r} takes fsspec: pip install 'grain[remote]'.") from error
-    try:
-        return fsspec.core.url_to_fs(path)  # type: ignore[no-any-return]
-    except (ImportError, ValueError) as error:  # a protocol that is not known, or takes another package
-        raise type(error)(f"{path!r} cannot be read: {error}.") from error

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from grain.fields import Fields, Frozen
+from grain.files.versions import FileChangedError
 from grain.graph.node import IterNode, Node, Parent, copied, required, saved_fields
 from grain.graph.parts import Part
 from grain.ops.interleaving import Interleave
@@ -85,6 +86,8 @@ class Strided(PassingOn[StridedState]):
             before, is_ours = parent.save(), state.to_skip == 0
             try:
                 element = next(iter(parent), _END)
+            except FileChangedError:  # all that is left is lost, and others may have met it elsewhere
+                raise
             except Exception:
                 if parent.save() == before:
                     raise

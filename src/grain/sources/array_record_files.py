@@ -17,35 +17,79 @@ from collections import deque
 from typing import Any
 
 from grain.escaping import printable_message
-from grain.files.paths import File, is_remote, local_copy
+from grain.files.cache_folder import local_copy
+from grain.files.paths import File
+from grain.files.systems import is_remote
+from grain.files.versions import FileChangedError
+from grain.forks import begins_again, never_freed
 from grain.options import warn
 
-_OPEN: deque[weakref.ref[RecordFile]] = deque()
-"""The files of this process that have readers, once for each reader, beginning with what was opened first."""
 _SLOW_GROUP = 50_000
 """Bytes in a group of records from which on unpacking it takes longer than all else about a random read."""
 _UNPACKED_UNTIL_WARNING = 100
 
 
+class _Readers:
+    """The readers that this process has open. They share threads, which a fork leaves behind.
+
+    Readers in a forked process go without threads, because even new ones would wait for those.
+    """
+
+    def __init__(self) -> None:
+        self._files: deque[weakref.ref[RecordFile]] = deque()
+        """Once for each reader, beginning with what was opened first."""
+        self.have_threads = True
+        begins_again(self)
+
+    def begin_again(self) -> None:
+        self.have_threads = self.have_threads and not self._files
+        self._files.clear()
+
+    def open(self, path: str, options: str) -> Any:
+        return _reader_class()(path, options if self.have_threads else _THREADS.sub(r"\1:0", options))
+
+    def keep(self, file: RecordFile) -> None:
+        """Take note that a file has another reader, and close the oldest one where there are too many."""
+        self._files.append(weakref.ref(file))
+        if len(self._files) > _most_open():
+            oldest = self._files.popleft()()
+            if oldest is not None:
+                with contextlib.suppress(IndexError):  # all its readers are in use, or closed
+                    oldest._idle.pop()
+
+
+_READERS = _Readers()
+_THREADS = re.compile(r"(readahead_buffer_size|max_parallelism):[^,]*")
+
+
 class RecordFile:
     """The records of one file from `start` to `stop`, or to its end."""
 
-    def __init__(self, path: str, start: int, stop: int | None, options: str, pace: Pace) -> None:
+    def __init__(
+        self, path: str, start: int, stop: int | None, options: str, pace: Pace, file: File | None = None
+    ) -> None:
         self.path, self.start, self.stop = path, start, stop
         self._options, self._pace = options, pace
         self._idle: list[Any] = []
-        self._file: File | None = None
+        self._file = file
+        self._local: File | None = None
         self._group: tuple[int, int] | None = None
         """How many records, and bytes, are packed together, where that is slow."""
         self._last_unpacked, self._unpacked, self._read = -1, 0, 0
+        begins_again(self)
 
     def __reduce__(self) -> Any:
-        return RecordFile, (self.path, self.start, self.stop, self._options, self._pace)
+        return RecordFile, (self.path, self.start, self.stop, self._options, self._pace, self._file)
+
+    def begin_again(self) -> None:
+        """In a forked process: readers share threads and locks that do not work there."""
+        never_freed(self._idle)
+        self._idle = []
 
     def check_exists(self) -> None:
         """Raise an error now, not at the first record, if there is no such file on this machine."""
         if not is_remote(self.path):
-            os.stat(self.path)
+            self._file = File(self.path)
 
     def count(self) -> int:
         """How many records there are."""
@@ -64,9 +108,11 @@ class RecordFile:
             reader = self._opened()
         if (group := self._group) is not None:
             self._notice_unpacking(keys, *group)
-        records = self._pace.in_parallel(reader, keys) if self._pace.is_slow() else None
+        records = self._pace.in_parallel(reader, keys) if self._pace.is_slow() and _READERS.have_threads else None
         if records is None:
             records = self._in_order(reader, keys)
+        if self._local is not None:
+            self._local.look(self.path)  # only now: it may have been changed meanwhile
         self._idle.append(reader)
         return records
 
@@ -88,11 +134,9 @@ class RecordFile:
 
     def _opened(self) -> Any:
         """A reader for one thread at a time."""
-        path = local_copy(self.path)
-        file = File(path)
-        if self._file is not None and file.stamp != self._file.stamp:
-            raise self._damage(repr(self.path), "")
-        reader = _reader_class()(path, self._options)
+        file = self._file or File(self.path)
+        path = local_copy(file)
+        reader = _READERS.open(path, self._options)
         if not reader.ok():
             raise self._damage(repr(self.path), _reason(reader) or "its end is missing", file)
         count = reader.num_records()
@@ -100,27 +144,31 @@ class RecordFile:
             self.stop = count
         if not self.start <= self.stop <= count:
             raise ValueError(f"{self.path!r} has {count} records, not those from {self.start} to {self.stop}.")
-        if self._file is None:
-            self._file, self._group = file, _slow_group(reader, file, count)
-        _OPEN.append(weakref.ref(self))
-        if len(_OPEN) > _most_open():
-            oldest = _OPEN.popleft()()
-            if oldest is not None:
-                with contextlib.suppress(IndexError):  # all its readers are in use, or closed
-                    oldest._idle.pop()
+        if self._group is None:
+            self._group = _slow_group(reader, file, count)
+        self._file = file
+        if not file.is_remote:  # the copy of one that is stays what it is
+            self._local = file
+            file.check()
+        _READERS.keep(self)
         return reader
 
     def _damage(self, what: str, reason: str, file: File | None = None) -> Exception:
         """The error to raise; `file` is given where the whole of it could not be opened."""
-        path, before = local_copy(self.path), self._file or file
-        now = File(path)
+        before = file or self._file
+        assert before is not None
+        path = local_copy(before)
+        os.stat(path)  # it may be gone
         if not os.access(path, os.R_OK):
             return PermissionError(f"{what} can not be read: this user has no permission to.")
         if os.path.isdir(path):
             return IsADirectoryError(f"{what} is a folder. To read the files in it, pass {self.path + '/*'!r}.")
-        if before is not None and now.stamp != before.stamp:
-            reason = f"the file had {before.size} bytes when it was opened, and was changed since ({now.size} bytes)"
-        elif file is not None:
+        try:
+            if not before.is_remote:
+                before.check()
+        except FileChangedError as error:
+            return error
+        if file is not None:
             return ValueError(
                 f"{what} is not an ArrayRecord file, or was cut off while it was written or copied: "
                 f"{reason if file.size else 'it is empty'}."

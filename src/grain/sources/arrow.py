@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from grain.elements.stacking import Allocate
-from grain.files.paths import File, PathLike, described, local_copy, paths_of
+from grain.files.cache_folder import local_copy
+from grain.files.paths import File, PathLike, described, files_of
 from grain.sources.arrow_checks import check
 from grain.sources.arrow_columns import has_nulls, ipc, is_number, nulls_change_type, pa, told, values_of
 from grain.sources.columns import Column, Columns, Table, TableDataSource
@@ -47,7 +48,7 @@ class ArrowDataSource(TableDataSource):
         *,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        self._files = ArrowFiles(paths_of(paths), columns)
+        self._files = ArrowFiles(files_of(paths), columns)
         self._chunks = Chunks(self._files.lengths, self._files, cache_bytes)
 
     @property
@@ -73,9 +74,9 @@ class ArrowDataSource(TableDataSource):
 class ArrowFiles:
     """Chunks of several files, numbered through: a file that is mapped is one, else each record batch of it."""
 
-    def __init__(self, paths: tuple[str, ...], columns: Sequence[str] | None) -> None:
-        self.paths = paths
-        self._files = [File(local_copy(path)) for path in paths]
+    def __init__(self, files: tuple[File, ...], columns: Sequence[str] | None) -> None:
+        self.paths = paths = [file.path for file in files]
+        self._files = files
         self._readers = {number: self._opened(number, columns) for number in range(len(paths))}
         schemas = [self._readers[number].schema for number in range(len(paths))]
         self.schema = schema_of(list(zip(paths, schemas, strict=True)), columns)
@@ -105,10 +106,15 @@ class ArrowFiles:
     def check(self, keys: Any) -> None:
         """Raise an error where a file has changed: reading what is no longer there would end the process."""
         if len(self._files) == 1:
-            self._files[0].check()
+            self._check(self._files[0])
             return
-        for file in np.unique(np.searchsorted(self._file_ends, keys, side="right")).tolist():
-            self._files[file].check()
+        for number in np.unique(np.searchsorted(self._file_ends, keys, side="right")).tolist():
+            self._check(self._files[number])
+
+    @staticmethod
+    def _check(file: File) -> None:
+        if not file.is_remote:  # a copy stays what it is
+            file.check()
 
     def __call__(self, number: int) -> Columns:
         file, places = self._places[number]
@@ -142,16 +148,19 @@ class ArrowFiles:
         return repr(self.paths[file]) if is_mapped else f"record batch {places.start} of {self.paths[file]!r}"
 
     def _opened(self, number: int, columns: Sequence[str] | None) -> _Reader:
-        return _Reader(self.paths[number], self._files[number], columns)
+        reader = _Reader(self._files[number], columns)
+        self._check(self._files[number])
+        return reader
 
 
 class _Reader:
     """The record batches of one file."""
 
-    def __init__(self, path: str, file: File, columns: Sequence[str] | None) -> None:
-        self.path = path
+    def __init__(self, file: File, columns: Sequence[str] | None) -> None:
+        path = self.path = file.path
+        copy = local_copy(file)
         with told(f"{path!r} is not an Arrow file, or is damaged"):
-            self.memory = pa.memory_map(file.path).read_buffer()
+            self.memory = pa.memory_map(copy).read_buffer()
             is_stream = self.memory[: len(_STREAM)].to_pybytes() == _STREAM
             self._reader = ipc.open_stream(self.memory) if is_stream else ipc.open_file(self.memory)
             self.schema = self._reader.schema

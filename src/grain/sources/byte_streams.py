@@ -8,7 +8,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from grain.files.paths import opened
+from grain.files.opened_files import opened
+from grain.files.versions import Version
 
 _PIECE = 1 << 20
 _LARGEST_PIECE = 16 << 20
@@ -63,9 +64,9 @@ class Reading:
             self._file, self._held = _Unpacked(self._file), b""
 
     @staticmethod
-    def of(path: str, is_compressed: Callable[[bytes], bool] = is_gzip) -> Reading:
-        """The bytes of the file at `path`."""
-        return Reading(opened(path), path, is_compressed)
+    def of(path: str, is_compressed: Callable[[bytes], bool] = is_gzip, version: Version | None = None) -> Reading:
+        """The bytes of the file at `path`, in that version of it, or in the present one."""
+        return Reading(opened(path, version), path, is_compressed)
 
     @property
     def damage(self) -> tuple[int, str] | None:

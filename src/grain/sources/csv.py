@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from grain.elements.stacking import Allocate
-from grain.files.paths import PathLike, described, opened, paths_of
+from grain.files.opened_files import opened
+from grain.files.paths import PathLike, described, paths_of
 from grain.sources.arrow_columns import csv, has_nulls, pa, plain, told, values_of
 from grain.sources.byte_streams import is_gzip
 from grain.sources.columns import Table, TableDataSource, taken

@@ -6,7 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from grain.files.paths import PathLike, is_remote, opened, paths_of
+from grain.files.opened_files import opened
+from grain.files.paths import PathLike, paths_of
+from grain.files.systems import is_remote
 from grain.sources.file_sources import FILE_SOURCES
 from grain.sources.random_access import RandomAccessDataSource
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 from grain.escaping import printable, printable_message
-from grain.files.paths import PathLike, paths_below, read_whole
+from grain.files.paths import PathLike, files_below, read_whole
 from grain.sources.decoding import IMAGES, picture
 
 
@@ -33,7 +33,9 @@ class ImageFolderDataSource:
 
     def __init__(self, folder: PathLike, *, decode: bool = True) -> None:
         self._folder, self._decode = os.fsdecode(folder).rstrip("/"), decode
-        self._names = sorted(filter(_is_labelled_picture, paths_below(self._folder)), key=lambda name: name.split("/"))
+        sizes = files_below(self._folder)
+        self._names = sorted(filter(_is_labelled_picture, sizes), key=lambda name: name.split("/"))
+        self._sizes = {name: size for name, size in sizes.items() if size is not None}
         if not self._names:
             raise ValueError(
                 f"No pictures in sub-folders of {self._folder!r}: expected some of {', '.join(IMAGES)} in folders that "
@@ -59,7 +61,7 @@ class ImageFolderDataSource:
             if not -count <= key < count:
                 raise IndexError(f"Index {key} out of range for {count} records.")
         names = [self._names[key] for key in record_keys]
-        files = read_whole([f"{self._folder}/{name}" for name in names])
+        files = read_whole([f"{self._folder}/{name}" for name in names], [self._sizes.get(name) for name in names])
         return [self._record(*found) for found in zip(names, files, strict=True)]
 
     def _record(self, name: str, file: bytes) -> dict[str, Any]:

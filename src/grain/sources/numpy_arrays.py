@@ -13,7 +13,10 @@ import numpy as np
 from grain.elements.stacking import Allocate
 from grain.elements.trees import branch_of, flatten_with_path, map_structure
 from grain.fields import Frozen
-from grain.files.paths import PathLike, local_copy
+from grain.files.cache_folder import local_copy
+from grain.files.paths import File, PathLike
+from grain.files.systems import is_remote
+from grain.files.versions import FileChangedError
 from grain.sources.columns import gathered, row_of
 from grain.sources.random_access import ColumnarDataSource
 
@@ -65,8 +68,7 @@ class NumpyDataSource(ColumnarDataSource[Any]):
         return self._gather(record_keys, allocate)
 
     def __getitems__(self, record_keys: Sequence[int]) -> list[Any]:
-        self._check()
-        return _rows(self._gather(self._keys(record_keys), None))
+        return _rows(self.batch(self._keys(record_keys)))
 
     def _check(self) -> None:
         for mapped in self._mapped:
@@ -86,13 +88,21 @@ class _Mapped(Frozen):
     strides: tuple[int, ...]
     size: int
     """The bytes of the file that it takes."""
+    file: File | None
+    """None for memory that the program has mapped, and may write to."""
 
     def array(self) -> Any:
-        file = np.memmap(self.path, np.uint8, mode="r")
-        return np.ndarray(self.shape, self.dtype, file, self.offset, self.strides)
+        memory = np.memmap(self.path if self.file is None else local_copy(self.file), np.uint8, mode="r")
+        array = np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
+        self.check()
+        return array
 
     def check(self) -> None:
-        """Raise an error where reading would end the process with a signal."""
+        """Raise an error where the file was changed, or where reading would end the process with a signal."""
+        if self.file is not None:
+            if not self.file.is_remote:  # a copy stays what it is
+                self.file.check()
+            return
         found = os.stat(self.path).st_size
         if found < self.size:
             raise ValueError(
@@ -112,9 +122,13 @@ def _loaded(path: PathLike) -> dict[str, Any]:
     """The arrays of a `.npz` file."""
     name = os.fsdecode(path)
     try:
-        with np.load(local_copy(name)) as arrays:
-            return dict(arrays)
-    except (FileNotFoundError, PermissionError):
+        file = File(name)
+        with np.load(local_copy(file)) as opened:
+            arrays = dict(opened)
+        if not file.is_remote:
+            file.check()
+        return arrays
+    except (FileChangedError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:  # a damaged archive raises whatever its decompressor does
         raise ValueError(f"{name!r} is not a .npz file, or is damaged: {error}") from error
@@ -125,9 +139,11 @@ def _column(leaf: Any) -> Any:
     if isinstance(leaf, _Mapped):
         return leaf
     if _is_path(leaf):
-        return _mapped(_opened(os.fsdecode(leaf)))
+        path = os.fsdecode(leaf)
+        file = File(path if is_remote(path) else os.path.abspath(path))
+        return _mapped(_opened(path, file), file)
     if isinstance(leaf, np.memmap) and leaf.filename is not None and leaf.mode != "c":
-        return _mapped(leaf)
+        return _mapped(leaf, None)
     if not hasattr(leaf, "__array__"):
         raise TypeError(
             f"Expected arrays, or paths of them, got {leaf!r} ({type(leaf).__name__}). Lists are structure, "
@@ -139,9 +155,9 @@ def _column(leaf: Any) -> Any:
     return array
 
 
-def _opened(path: str) -> Any:
+def _opened(path: str, file: File) -> Any:
     try:
-        array = np.load(local_copy(path), mmap_mode="r")
+        array = np.load(local_copy(file), mmap_mode="r")
     except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:
@@ -151,13 +167,14 @@ def _opened(path: str) -> Any:
     return array
 
 
-def _mapped(array: Any) -> _Mapped:
+def _mapped(array: Any, file: File | None) -> _Mapped:
     """Where an array is in its file, also where it is a part of one that was mapped."""
     mapped_from = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
     memory = np.frombuffer(array._mmap, np.uint8).ctypes.data
     offset = mapped_from + array.ctypes.data - memory
     end = mapped_from + np.lib.array_utils.byte_bounds(array)[1] - memory
-    return _Mapped(os.path.abspath(array.filename), offset, array.dtype, array.shape, array.strides, end)
+    path = os.path.abspath(array.filename) if file is None else file.path
+    return _Mapped(path, offset, array.dtype, array.shape, array.strides, end, file)
 
 
 def _array_of(column: Any) -> Any:

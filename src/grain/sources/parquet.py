@@ -9,7 +9,10 @@ from typing import Any
 
 from grain.elements.stacking import Allocate
 from grain.fields import Frozen
-from grain.files.paths import File, PathLike, described, for_each, is_remote, paths_of
+from grain.files.opened_files import opened as opened_file
+from grain.files.paths import File, PathLike, described, for_each, paths_of
+from grain.files.systems import is_remote
+from grain.files.versions import Version
 from grain.sources.arrow_columns import has_nulls, nulls_change_type, pa, parquet, told, values_of
 from grain.sources.columns import Table, TableDataSource
 from grain.sources.schemas import Schema, schema_of
@@ -64,11 +67,14 @@ class ParquetFiles:
         return frozenset(untyped).union(*(footer.with_nulls for footer in footers))
 
     @contextlib.contextmanager
-    def opened(self, path: str, metadata: Any = None) -> Iterator[Any]:
-        """The file at `path`, closed at the end; its footer is not read again where `metadata` is given."""
+    def opened(self, path: str, version: Version, metadata: Any = None) -> Iterator[Any]:
+        """That version of the file at `path`; its footer is not read again where `metadata` is given.
+
+        Files of this machine are read by Arrow itself: whoever reads them has to look at the version afterwards.
+        """
         with contextlib.ExitStack() as stack:
             with told(f"{path!r} is not a Parquet file, or is damaged"):
-                place = stack.enter_context(File(path).open()) if is_remote(path) else path
+                place = stack.enter_context(opened_file(path, version)) if is_remote(path) else path
                 file = stack.enter_context(parquet.ParquetFile(place, **{"metadata": metadata, **self.options}))
             yield file
 
@@ -91,11 +97,12 @@ class ParquetFiles:
 
     def _footer(self, path: str) -> Footer:
         file = File(path)
-        with self.opened(path) as opened, told(f"{path!r} cannot be read"):
+        with self.opened(path, file.version) as opened, told(f"{path!r} cannot be read"):
             metadata, schema = opened.metadata, opened.schema_arrow
             lengths = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
             wanted = [name for name in schema.names if self._columns is None or name in self._columns]
             with_nulls = {name for name in wanted if _has_nulls(opened, schema, name)}
+        file.check()
         return Footer(file, lengths, schema, frozenset(with_nulls))
 
 
@@ -199,6 +206,8 @@ class RowGroups:
     def __call__(self, number: int) -> Table:
         file, group = self._places[number]
         file.check()
-        with self._files.opened(file.path, self._metadata.get(file.path)) as opened:
+        with self._files.opened(file.path, file.version, self._metadata.get(file.path)) as opened:
+            table = self._files.read(opened, file.path, group)
+            file.check()  # only now: it may have been changed meanwhile
             self._metadata[file.path] = opened.metadata
-            return self._files.read(opened, file.path, group)
+            return table

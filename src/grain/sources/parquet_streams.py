@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from grain.fields import Fields, Frozen
+from grain.files.streamed_files import StreamedFile
+from grain.files.versions import Version, check
 from grain.sources.columns import Table, raise_unreadable, rows_of
 from grain.sources.parquet import ParquetFiles
 
@@ -19,7 +21,7 @@ class ParquetRows(Frozen):
     """A stream source: the rows of one of `files`, or of every `stride`-th row group of it from number `first` on."""
 
     files: ParquetFiles
-    path: str
+    file: StreamedFile
     first: int = 0
     stride: int = 1
 
@@ -35,21 +37,25 @@ class ParquetRows(Frozen):
             return
         with contextlib.ExitStack() as stack:
             try:
-                file = stack.enter_context(self.files.opened(self.path))
+                is_start = state.row_group == state.index_within_row_group == 0
+                version = self.file.version(is_start)
+                file = stack.enter_context(self.files.opened(self.file.path, version))
             except Exception:  # it is passed over, as a record would be: other files may be read
                 state.row_group, state.index_within_row_group = _PASSED_OVER, 0
                 raise
             groups = range(self.first, file.num_row_groups, self.stride)
             while state.row_group < len(groups):
-                table, state._table = state._table or self._table(state, file, groups), None
+                table, state._table = state._table or self._table(state, file, version, groups), None
                 yield from self._rows(state, table, groups[state.row_group])
                 if state.row_group + 1 == len(groups):
                     return
                 state.row_group, state.index_within_row_group = state.row_group + 1, 0
 
-    def _table(self, state: Any, file: Any, groups: range) -> Table:
+    def _table(self, state: Any, file: Any, version: Version, groups: range) -> Table:
         try:
-            return self.files.read(file, self.path, groups[state.row_group])
+            table = self.files.read(file, self.file.path, groups[state.row_group])
+            check(self.file.path, version)
+            return table
         except Exception:
             state.row_group, state.index_within_row_group = state.row_group + 1, 0  # the others may be read
             raise
@@ -77,14 +83,14 @@ class ParquetRows(Frozen):
                 row = {name: column.row(key) for name, column in table.items()}
             except Exception:
                 state._table = table
-                raise_unreadable(table, key, f"row {key} of row group {group} of {self.path!r}")
+                raise_unreadable(table, key, f"row {key} of row group {group} of {self.file.path!r}")
                 raise
             yield row
 
     def part(self, index: int, count: int) -> ParquetRows | None:
         """Every `count`-th row group, where there is at least one for each part."""
         try:
-            with self.files.opened(self.path) as file:
+            with self.files.opened(self.file.path, self.file.version(is_start=True)) as file:
                 groups = len(range(self.first, file.num_row_groups, self.stride))
         except (ValueError, OSError):  # who reads it will say so
             return None
@@ -93,4 +99,4 @@ class ParquetRows(Frozen):
         return self.replaced(first=self.first + index * self.stride, stride=self.stride * count)
 
     def __str__(self) -> str:
-        return self.path
+        return self.file.path

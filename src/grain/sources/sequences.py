@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
+import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
@@ -16,12 +17,16 @@ import numpy as np
 
 from grain.fields import Fields, Frozen
 from grain.files.paths import File, PathLike, Range, described, files_of, for_each, read_ranges
+from grain.files.streamed_files import StreamedFile
+from grain.files.versions import FileChangedError
 from grain.sources.byte_streams import Reading, is_gzip
 from grain.sources.indexing import kept_index
 
 T = TypeVar("T", covariant=True)
 
 _OPEN_INDEXES = 64
+_PASSED_OVER = sys.maxsize
+"""In place of an offset: the file was changed, and what is left of it is of another version."""
 
 
 class Format(Hashable, Protocol):
@@ -148,21 +153,19 @@ def _mapped(file: File, format: Format, folder: str | None) -> Any:
 
 
 def _offsets(file: File, format: Format) -> Any:
-    with Reading.of(file.path, format.is_compressed) as reading:
+    with Reading.of(file.path, format.is_compressed, file.version) as reading:
         if reading.is_compressed:
             raise ValueError(
                 f"{file.path!r} is compressed, so its records cannot be read by index. Unpack it, or read it as a "
                 f"stream with {format.name}IterDataset."
             )
-        offsets = np.minimum(format.offsets(reading), file.size)
-    file.check()  # or these would be the records of another version
-    return offsets
+        return np.minimum(format.offsets(reading), file.size)
 
 
 class SequenceStream(Frozen):
     """The records of one file, from its start to its end."""
 
-    path: str
+    file: StreamedFile
     format: Any
 
     class State(Fields):
@@ -175,9 +178,14 @@ class SequenceStream(Frozen):
                 self._reading.close()
 
     def read(self, state: Any) -> Iterator[Any]:
-        reading, state._reading = state._reading or Reading.of(self.path, self.format.is_compressed), None
+        if state.reader_offset == _PASSED_OVER:
+            return
+        reading, state._reading = state._reading or self._opened(state), None
         try:
             yield from records_from(reading, self.format, state)
+        except FileChangedError:
+            state.reader_offset = _PASSED_OVER
+            raise
         except ValueError:
             state._reading = reading
             raise
@@ -185,8 +193,16 @@ class SequenceStream(Frozen):
             if state._reading is None:
                 reading.close()
 
+    def _opened(self, state: Any) -> Reading:
+        try:
+            version = self.file.version(is_start=state.reader_offset == 0)
+            return Reading.of(self.file.path, self.format.is_compressed, version)
+        except FileChangedError:
+            state.reader_offset = _PASSED_OVER
+            raise
+
     def __str__(self) -> str:
-        return repr(self.path)
+        return repr(self.file.path)
 
 
 def records_from(reading: Reading, format: Format, state: Any) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 
 from grain.elements.stacking import Allocate
+from grain.forks import begins_again
 from grain.options import warn
 from grain.sources.arrow_columns import MOST_BYTES
 from grain.sources.columns import Column, Columns, Flat, Table, Values, raise_unreadable, taken
@@ -43,11 +44,16 @@ class Chunks:
         self._ends = np.cumsum(lengths, dtype=np.int64)
         self._starts = self._ends - lengths
         self._length = sum(lengths)
-        self._lock = threading.Lock()
         self._kept: OrderedDict[int, Columns] = OrderedDict()
-        self._read_locks: dict[int, threading.Lock] = {}
         self._bytes = self._reads = 0
         self._whole: Table | None = None
+        self.begin_again()
+        begins_again(self)
+
+    def begin_again(self) -> None:
+        """In a forked process, too: a thread that held a lock is not there to release it."""
+        self._lock = threading.Lock()
+        self._read_locks: dict[int, threading.Lock] = {}
 
     def __reduce__(self) -> Any:
         return Chunks, (self._lengths, self._read, self._limit)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from grain.api.map_dataset import MapDataset
 from grain.fields import Frozen
-from grain.files.paths import File, PathLike, is_remote, written_at_once
+from grain.files.cache_folder import written_at_once
+from grain.files.paths import File, PathLike
+from grain.files.systems import is_remote
 from grain.options import MultiprocessingOptions, ReadOptions, warn
 from grain.streams.remote import wait_for_workers
 from grain.writing.formats import Format, format_of

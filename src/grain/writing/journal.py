@@ -9,7 +9,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from grain.files.paths import File, cache_folder, is_remote, written_at_once
+from grain.files.cache_folder import cache_folder, written_at_once
+from grain.files.paths import File
+from grain.files.systems import is_remote
 from grain.writing.shards import is_shard
 
 
@@ -42,7 +44,7 @@ class Journal:
     def has(self, path: str) -> bool:
         """Whether the file was finished, and has not been touched since."""
         try:
-            return path in self._finished and self._finished[path] == File(path).stamp
+            return path in self._finished and self._finished[path] == File(path).version.stamp
         except FileNotFoundError:
             return False
 
@@ -58,7 +60,7 @@ class Journal:
 
     def add(self, path: str) -> None:
         """Take note that the file is finished."""
-        self._finished[path] = File(path).stamp
+        self._finished[path] = File(path).version.stamp
         with written_at_once(self._path) as partial, open(partial, "w") as output:
             json.dump({"identity": self._identity, "finished": self._finished}, output)
 

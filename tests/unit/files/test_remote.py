@@ -22,7 +22,8 @@ from grain import (
     WebDatasetDataSource,
     WebDatasetIterDataset,
 )
-from grain.files.paths import File, files_of, local_copy, paths_of, read_ranges
+from grain.files.cache_folder import local_copy
+from grain.files.paths import File, files_of, paths_of, read_ranges
 from support.file_servers import http_server, s3_server
 from support.record_files import elements_and_errors, tar, tfrecord
 
@@ -209,7 +210,7 @@ def test_compressed_streams(place):
 
 
 def test_a_local_copy(place, tmp_path):
-    assert Path(local_copy(place.put("data.bin", b"content"))).read_bytes() == b"content"
+    assert Path(local_copy(File(place.put("data.bin", b"content")))).read_bytes() == b"content"
     assert os.listdir(tmp_path / "cache")
 
 
@@ -232,9 +233,9 @@ def test_a_file_that_shrinks_after_it_was_opened(place):
     path = place.put("data.jsonl", b'"a"\n' * 100)
     source = JsonLinesDataSource(path)
     place.put("data.jsonl", b'"a"\n' * 10)
-    assert source[9] == "a"
-    with pytest.raises((ValueError, OSError), match=path):
-        source[99]
+    for number in (9, 99):
+        with pytest.raises(ValueError, match=f"'{path}' was changed after it was opened"):
+            source[number]
 
 
 def test_a_server_that_ignores_ranges(tmp_path):

@@ -165,7 +165,7 @@ def test_the_number_of_open_files_is_bounded(tmp_path, monkeypatch):
     for number in range(40):
         write_file(tmp_path / f"{number:02d}", [b"%d" % number])
     monkeypatch.setattr(record_files, "_most_open", lambda: 8)
-    monkeypatch.setattr(record_files, "_OPEN", record_files.deque())
+    monkeypatch.setattr(record_files, "_READERS", record_files._Readers())
     source = ArrayRecordDataSource(f"{tmp_path}/*")
     assert list(source) == numbered(0, 40)
     assert source.__getitems__(range(39, -1, -1)) == numbered(0, 40)[::-1]
@@ -254,12 +254,11 @@ def test_a_damaged_record_is_named_and_others_are_read(is_slow, tmp_path):
 def test_a_file_that_shrinks(is_slow, tmp_path):
     path = write_file(tmp_path / "a", [random.Random(number).randbytes(5000) for number in range(1000)])
     source = ArrayRecordDataSource(path)
-    size = os.path.getsize(path)
     assert len(source) == 1000
     os.truncate(path, 1_000_000)
     if is_slow:
         source._files[0]._pace._in_parallel = 1
-    with pytest.raises(ValueError, match=f"Record 900 of .* had {size} bytes when it was opened.*1000000 bytes"):
+    with pytest.raises(ValueError, match="/a' was changed after it was opened"):
         source.__getitems__([900, 999])
 
 
@@ -280,7 +279,7 @@ def test_a_file_that_is_replaced(tmp_path):
     assert list(source) == numbered(0, 3)
     source.close()
     os.utime(tmp_path / "a", (1, 1))  # for systems whose clock stands still between the two
-    with pytest.raises(ValueError, match="was changed since"):
+    with pytest.raises(ValueError, match="was changed after it was opened"):
         source[0]
 
 

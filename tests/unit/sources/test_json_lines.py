@@ -150,7 +150,7 @@ def test_lines_are_looked_for_once(tmp_path, cache, searches):
     path = written(tmp_path / "lines.jsonl", CONTENT)
     source = JsonLinesDataSource(path)
     (kept,) = os.listdir(cache)
-    assert kept.endswith("-lines.jsonl.jsonlines.npy")
+    assert kept.endswith("-lines.jsonl.jsonlines.index")
     assert JsonLinesDataSource(path)[29] == VALUES[29]
     assert pickle.loads(pickle.dumps(source))[3] == VALUES[3]
     assert len(searches) == 1
@@ -171,9 +171,9 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path):
     source = JsonLinesDataSource(path)
     assert source[0] == VALUES[0]
     os.truncate(path, 100)
-    assert source[1] == VALUES[1]
-    with pytest.raises(ValueError, match=r"lines\.jsonl' ends before byte"):
-        source[29]
+    for number in (1, 29):
+        with pytest.raises(ValueError, match=r"lines\.jsonl' was changed after it was opened"):
+            source[number]
 
 
 @pytest.mark.parametrize(

@@ -172,10 +172,11 @@ def clean(folder: PathLike, seconds_kept: float = _KEPT) -> None:
     _cleaned[name] = time.monotonic()
     for path in _entries(name):
         if path.name.endswith(_COPIES):
+            with contextlib.suppress(OSError):  # something is left in it
+                if time.time() - path.stat().st_mtime > _DAY:  # or another process is about to use it
+                    path.rmdir()
             for copy in _entries(path):
                 _remove_if_left(copy, seconds_kept)
-            with contextlib.suppress(OSError):
-                path.rmdir()  # only where nothing is left in it
         else:
             _remove_if_left(path, seconds_kept)
 

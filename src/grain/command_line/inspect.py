@@ -8,7 +8,8 @@ from typing import Any
 from grain.command_line.describing import labels, lines, sizes_of_some
 from grain.command_line.source_arguments import add_paths, at_least, console, opened, with_unit
 from grain.escaping import printable
-from grain.files.paths import files_below, files_of, paths_of
+from grain.files.folders import files_below
+from grain.files.paths import files_of, paths_of
 from grain.sources.detection import format_of
 
 

@@ -11,10 +11,10 @@ import glob
 import hashlib
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import IO, Any, TypeAlias, TypeVar
 
+from grain.files.folders import local_matches
 from grain.files.opened_files import opened
 from grain.files.remote_ranges import TRIES, RemoteRange, TransferError, read_remote
 from grain.files.systems import is_remote, naming, system_of
@@ -74,7 +74,7 @@ def _expanded(path: PathLike) -> tuple[str, ...]:
             found = [system.unstrip_protocol(match) for match in system.glob(plain)]
         _just_listed.update(found)
     else:
-        found = glob.glob(text, recursive=True)
+        found = local_matches(text)
     if not found:
         raise FileNotFoundError(f"No file matches {text!r}{'' if is_remote(text) else f' in {os.getcwd()!r}'}.")
     return tuple(sorted(found))
@@ -93,51 +93,6 @@ def for_each(function: Callable[[S], T], arguments: Sequence[S]) -> list[T]:
 
     with ThreadPoolExecutor(min(len(arguments), _AT_ONCE)) as threads:
         return list(threads.map(function, arguments))
-
-
-def files_below(folder: str) -> dict[str, int | None]:
-    """All files in a folder and its sub-folders by their paths from there, with slashes, and their sizes if listed.
-
-    A folder that several links lead to, or a link from below, is gone through once, by its own name if it has one here.
-    """
-    if is_remote(folder):
-        system, plain = system_of(folder)
-        system.invalidate_cache()
-        root = plain.rstrip("/")
-        with naming(folder):
-            listed = system.find(root, detail=True)
-        return {found.removeprefix(f"{root}/"): information.get("size") for found, information in listed.items()}
-    if not os.path.isdir(folder):
-        raise NotADirectoryError(f"Expected a folder, got {folder!r}, which is {_instead_of_a_folder(folder)}.")
-    names: dict[str, int | None] = {}
-    seen: set[tuple[int, int]] = set()
-    folders, links = deque([""]), deque[str]()
-    while folders or links:
-        above = (folders or links).popleft()
-        place = os.path.join(folder, above)
-        identity = os.stat(place)
-        if (identity.st_dev, identity.st_ino) in seen:
-            continue
-        seen.add((identity.st_dev, identity.st_ino))
-        with os.scandir(place) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                if not entry.is_dir():
-                    names[f"{above}{entry.name}"] = None
-                elif not entry.is_symlink():
-                    folders.append(f"{above}{entry.name}/")
-                elif not _leads_up(entry.path):
-                    links.append(f"{above}{entry.name}/")
-    return names
-
-
-def _leads_up(link: str) -> bool:
-    """Whether a link leads to a folder that it is in itself."""
-    target, place = os.path.realpath(link), os.path.realpath(os.path.dirname(link))
-    return os.path.commonpath([target, place]) == target
-
-
-def _instead_of_a_folder(path: str) -> str:
-    return "a file" if os.path.exists(path) else "not there"
 
 
 def described(paths: Sequence[str]) -> str:

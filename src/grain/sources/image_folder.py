@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 from grain.escaping import printable, printable_message
-from grain.files.paths import PathLike, files_below, read_whole
+from grain.files.folders import files_below
+from grain.files.paths import PathLike, read_whole
 from grain.sources.decoding import IMAGES, picture
 
 

@@ -41,8 +41,8 @@ def kept_index(file: File, kind: str, find: Callable[[], Any], folder: PathLike 
     found = np.asarray(find(), np.int64)
     try:
         # Of several processes that do this at once, each writes a file of its own, and the last one stays.
-        with written_at_once(path) as partial:
-            _numbers(file, found).tofile(partial)
+        with written_at_once(path) as partial, open(partial, "wb") as output:
+            output.write(_numbers(file, found).data)  # NumPy's own way says nothing of a full disk
         kept = _opened(path, file)
         clean(path.parent) if folder is None else clean(path.parent, seconds_kept=math.inf)
     except OSError as error:

@@ -8,10 +8,10 @@ import fsspec
 import pytest
 
 from grain.files.cache_folder import local_copy, written_at_once
+from grain.files.folders import files_below
 from grain.files.opened_files import opened
 from grain.files.paths import (
     File,
-    files_below,
     files_of,
     paths_of,
     read_ranges,

@@ -209,3 +209,14 @@ def test_a_palette_with_transparency_and_pixels_that_can_be_changed(tmp_path):
     pixels = ImageFolderDataSource(tmp_path)[0]["image"]
     pixels[0, 0] += 1
     assert pixels.tolist() == [[[10, 9, 8], [1, 2, 3]]]
+
+
+@pytest.mark.parametrize(
+    "links", [{"cat/up": ".."}, {"cat/up": "..", "dog/up": ".."}, {"cat/self": ".", "dog/c": "../cat"}]
+)
+def test_links_in_circles(folder, links):
+    for link, target in links.items():
+        os.symlink(target, folder / link)
+    source = ImageFolderDataSource(folder)
+    assert source.classes == ("ant", "cat", "dog")
+    assert [source[number]["label"] for number in range(len(source))] == [0, 1, 1, 1, 2]

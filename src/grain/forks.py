@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 import weakref
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class cached_property(functools.cached_property[T]):  # noqa: N801 - the name that everybody knows
+    """As that of functools, without the lock that it has in Python 3.11: a thread may hold it while another forks."""
+
+    if not TYPE_CHECKING:
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            # Who computes it at the same time gets the same.
+            return instance.__dict__.setdefault(self.attrname, self.func(instance))
 
 
 class Forgetful(Protocol):
@@ -14,12 +30,51 @@ class Forgetful(Protocol):
         """In a forked process, before anything else is run there: have new locks, and use nothing that has threads."""
 
 
+_SECONDS_TO_WAIT = 10.0
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def begins_again(thing: Forgetful) -> None:
     """Let `thing` begin again in each forked copy of this process."""
     _all.add(thing)
+
+
+class Undivided:
+    """Work that goes on without the interpreter's lock, and has locks of its own: a fork waits until it is done.
+
+    >>> undivided = Undivided()
+    >>> with undivided:
+    ...     sum(range(4))
+    6
+    """
+
+    def __init__(self) -> None:
+        self.begin_again()
+        begins_again(self)
+        _undivided.add(self)
+
+    def begin_again(self) -> None:
+        self._changed, self._count = threading.Condition(), 0
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._count += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Let nobody begin until `release`, and wait for those who have."""
+        self._changed.acquire()
+        self._changed.wait_for(lambda: not self._count, _SECONDS_TO_WAIT)
+
+    def release(self) -> None:
+        self._changed.release()
+
+
+_undivided: weakref.WeakSet[Undivided] = weakref.WeakSet()
 
 
 def never_freed(thing: Any) -> None:
@@ -29,10 +84,20 @@ def never_freed(thing: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
+def _before() -> None:
+    for work in list(_undivided):
+        work.wait()
+
+
+def _in_parent() -> None:
+    for work in list(_undivided):
+        work.release()
+
+
 def _in_child() -> None:
     for thing in list(_all):
         thing.begin_again()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
@@ -12,6 +11,7 @@ import numpy as np
 
 from grain.api.loader_states import Layout, decoded, encoded
 from grain.files.state_files import Checkpointable
+from grain.forks import cached_property
 from grain.graph.functions import Function
 from grain.graph.node import IterNode
 from grain.ops.process_prefetch import available_cpus, mp_prefetch_node
@@ -144,7 +144,7 @@ class DataLoader(Generic[T]):
     def __bool__(self) -> bool:
         return True  # as an object without a length, which some are
 
-    @functools.cached_property
+    @cached_property
     def _layout(self) -> Layout | None:
         """How states are written; None where they are those of the pipeline."""
         if any(method_of(operation) == "flat_map" for operation in self._operations):

@@ -14,6 +14,7 @@ import numpy as np
 
 from grain.errors import EmptyDatasetError
 from grain.fields import Value
+from grain.forks import cached_property
 from grain.indices.arithmetic import divided, exact
 from grain.indices.permutation import SEEDS, permuted, permuted_by_part, shuffled
 from grain.indices.selection import FanOut
@@ -146,7 +147,7 @@ class Stride(IndexStep):
     length: int
     length_below: int
 
-    @functools.cached_property
+    @cached_property
     def _growth(self) -> int:
         return self.length_below // max(self.length, 1) + 1
 

@@ -8,7 +8,6 @@ stream; a `Step` is an operator on streams; `Turns`, `Ahead`, `Remote` and `Cust
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
@@ -17,6 +16,7 @@ import numpy as np
 from grain.elements.stacking import Place
 from grain.errors import add_place
 from grain.fields import Value
+from grain.forks import cached_property
 from grain.graph.naming import transform_name
 from grain.graph.node import IterNode
 from grain.indices.arithmetic import IndexArray, divided, exact
@@ -46,7 +46,7 @@ class Plan(Value):
 class _RandomAccess(Plan):
     steps: ClassVar[Any]
 
-    @functools.cached_property
+    @cached_property
     def descent(self) -> tuple[Callable[[Any], Any] | None, ...]:
         """The index functions from the top down, with None where an element step needs the index."""
         return tuple(
@@ -55,7 +55,7 @@ class _RandomAccess(Plan):
             if isinstance(step, IndexStep) or step.indexed
         )
 
-    @functools.cached_property
+    @cached_property
     def calls(self) -> tuple[Call, ...]:
         """What the element steps call, from the origin up."""
         steps = (step for step in self.steps if isinstance(step, ElementStep))
@@ -74,7 +74,7 @@ class Read(_RandomAccess):
     records: Records
     steps: Steps = ()  # type: ignore[misc]
 
-    @functools.cached_property
+    @cached_property
     def record_at(self) -> Callable[[int], Any] | None:
         """index -> element, where one index function and the source do it all."""
         if len(self.steps) != 1 or not isinstance(self.steps[0], IndexStep):
@@ -100,17 +100,17 @@ class Gather(_RandomAccess):
     def with_inputs(self, *inputs: Any) -> Gather:
         return self.replaced(children=inputs)
 
-    @functools.cached_property
+    @cached_property
     def pick(self) -> Pick:
         """(child, index in it) of one index."""
         return self.picks.pick
 
-    @functools.cached_property
+    @cached_property
     def readers(self) -> list[Callable[[int], Any] | None]:
         """`record_at` of each child, side by side: going through ten thousand plans would be slow."""
         return [child.record_at for child in self.children]
 
-    @functools.cached_property
+    @cached_property
     def reads_many(self) -> bool:
         """Whether a child reads several records faster than one by one."""
         return any(reads_many(child) for child in self.children)

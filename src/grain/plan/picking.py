@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from grain.fields import Value
+from grain.forks import cached_property
 from grain.indices.arithmetic import IndexArray, exact
 from grain.indices.permutation import SEEDS, permuted_each, shuffled
 from grain.plan.index_steps import Lookup
@@ -71,11 +71,11 @@ class PermuteEach(Value):
         shuffled = permuted_each(place, length, ((seeds[children] + epoch) % SEEDS).astype(np.int64))
         return children, shuffled + epoch * length
 
-    @functools.cached_property
+    @cached_property
     def _pick(self) -> Pick:
         return self.picks.pick
 
-    @functools.cached_property
+    @cached_property
     def _arrays(self) -> tuple[IndexArray, IndexArray, int, PickArray]:
         assert self.picks.pick_array is not None
         return np.array(self.lengths), np.array(self.seeds), max(self.lengths), self.picks.pick_array

@@ -21,7 +21,7 @@ from grain.files.cache_folder import local_copy
 from grain.files.paths import File
 from grain.files.systems import is_remote
 from grain.files.versions import FileChangedError
-from grain.forks import begins_again, never_freed
+from grain.forks import Undivided, begins_again, never_freed
 from grain.options import warn
 
 _SLOW_GROUP = 50_000
@@ -46,7 +46,8 @@ class _Readers:
         self._files.clear()
 
     def open(self, path: str, options: str) -> Any:
-        return _reader_class()(path, options if self.have_threads else _THREADS.sub(r"\1:0", options))
+        with _PARALLEL:
+            return _reader_class()(path, options if self.have_threads else _THREADS.sub(r"\1:0", options))
 
     def keep(self, file: RecordFile) -> None:
         """Take note that a file has another reader, and close the oldest one where there are too many."""
@@ -59,6 +60,7 @@ class _Readers:
 
 
 _READERS = _Readers()
+_PARALLEL = Undivided()
 _THREADS = re.compile(r"(readahead_buffer_size|max_parallelism):[^,]*")
 
 
@@ -232,7 +234,8 @@ class Pace:
     def in_parallel(reader: Any, keys: list[int]) -> list[bytes] | None:
         """The records, read by the reader's threads, or None where they must be looked at one by one."""
         try:
-            records: list[bytes] = reader.read(keys)
+            with _PARALLEL:
+                records: list[bytes] = reader.read(keys)
         except RuntimeError:  # it does not say for which record
             return None
         return records if all(records) else None  # also what has been cut off is empty

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from grain.files.opened_files import opened as opened_file
 from grain.files.paths import File, PathLike, described, for_each, paths_of
 from grain.files.systems import is_remote
 from grain.files.versions import Version
+from grain.forks import cached_property
 from grain.sources.arrow_columns import has_nulls, nulls_change_type, pa, parquet, told, values_of
 from grain.sources.columns import Table, TableDataSource
 from grain.sources.schemas import Schema, schema_of
@@ -37,7 +37,7 @@ class ParquetFiles:
         self.paths, self.options = paths, options
         self._columns = columns
 
-    @functools.cached_property
+    @cached_property
     def _footers(self) -> list[Footer | Exception]:
         """One for each file; they are read when they are needed first, several at once."""
         return for_each(self._footer_or_error, self.paths)
@@ -54,13 +54,13 @@ class ParquetFiles:
     def _good_footers(self) -> list[Footer]:
         return [footer for footer in self._footers if isinstance(footer, Footer)]
 
-    @functools.cached_property
+    @cached_property
     def schema(self) -> Schema:
         """The columns that are read. Files that are damaged have no say in it."""
         footers = self._good_footers or self.footers
         return schema_of([(footer.file.path, footer.schema) for footer in footers], self._columns)
 
-    @functools.cached_property
+    @cached_property
     def _with_nulls(self) -> frozenset[str]:
         footers = self._good_footers
         untyped = (name for footer in footers for name in self.schema.without_type_in(footer.schema))

@@ -7,7 +7,7 @@ import errno
 import io
 import os
 import stat
-from typing import IO, Any
+from typing import Any
 
 from grain.files.remote_ranges import TRIES, RangesIgnoredError, RemoteRange, TransferError, read_remote
 from grain.files.systems import is_remote, naming, system_of
@@ -27,14 +27,22 @@ _PIECE = 5 << 20
 _SKIPPED_PIECE = 1 << 20
 
 
-def opened(path: str, version: Version | None = None) -> IO[bytes]:
+class OpenedFile(io.BufferedReader):
+    """A file, and which version of it is read."""
+
+    @property
+    def version(self) -> Version:
+        return self.raw.version  # type: ignore[attr-defined, no-any-return]
+
+
+def opened(path: str, version: Version | None = None) -> OpenedFile:
     """The file at `path`; reading raises an error where it is not of that version, or no longer of the one it was."""
     if not is_remote(path):
-        return io.BufferedReader(_LocalFile(path, version))
+        return OpenedFile(_LocalFile(path, version))
     known = remote_version(path) if version is None else version
     assert isinstance(known, RemoteVersion)
     size = _PIECE if known.size is None else max(min(_PIECE, known.size), 1)
-    return io.BufferedReader(_RemoteFile(path, known), size)
+    return OpenedFile(_RemoteFile(path, known), size)
 
 
 class _File(io.RawIOBase):

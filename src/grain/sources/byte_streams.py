@@ -53,6 +53,9 @@ class Reading:
     (b'lines', 11, True)
     """
 
+    version: Version | None = None
+    """None where a user has opened the file."""
+
     def __init__(self, file: Any, path: str, is_compressed: Callable[[bytes], bool] = is_gzip) -> None:
         self.path, self._file = path, file
         self._file.seek(0)
@@ -66,7 +69,10 @@ class Reading:
     @staticmethod
     def of(path: str, is_compressed: Callable[[bytes], bool] = is_gzip, version: Version | None = None) -> Reading:
         """The bytes of the file at `path`, in that version of it, or in the present one."""
-        return Reading(opened(path, version), path, is_compressed)
+        file = opened(path, version)
+        reading = Reading(file, path, is_compressed)
+        reading.version = file.version
+        return reading
 
     @property
     def damage(self) -> tuple[int, str] | None:

@@ -87,8 +87,8 @@ def _line_starts(data: bytes, start: int) -> Any:
     return starts[is_filled].astype(np.int64) + start
 
 
-_counted = ("", 0, 0)
-"""A file in which lines were counted, up to where, and how many: of many bad lines the next one is found from there."""
+_counted: tuple[Any, int, int] = None, 0, 0
+"""A version of a file in which lines were counted, up to where, and how many: the next bad one is found from there."""
 
 
 def _line(path: str, offset: int) -> str:
@@ -97,12 +97,12 @@ def _line(path: str, offset: int) -> str:
     with Reading.of(path) as reading:
         if reading.is_compressed:  # to count would be to unpack all that comes before, for each bad line
             return f"The line at byte {offset} of what {path!r} holds"
-        counted_path, start, lines = _counted
-        if counted_path != path or start > offset:
+        counted, start, lines = _counted
+        if counted != (path, reading.version) or start > offset:
             start, lines = 0, 0
         for place in range(start, offset, _PIECE):
             lines += reading.piece(place, min(place + _PIECE, offset)).count(b"\n")
-    _counted = path, offset, lines
+    _counted = (path, reading.version), offset, lines
     return f"Line {lines + 1} of {path!r}"
 
 

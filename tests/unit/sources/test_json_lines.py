@@ -306,3 +306,12 @@ def test_a_stream_that_is_dropped_after_a_bad_line_leaves_no_file_open(tmp_path)
     del iterator
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_bad_lines_are_counted_in_the_version_that_is_read(tmp_path):
+    path = written(tmp_path / "lines.jsonl", b"1\n" * 10 + b"x\n")
+    with pytest.raises(ValueError, match="Line 11 of"):
+        list(JsonLinesIterDataset(path))
+    written(path, b"1111\n" * 5 + b"x\n")
+    with pytest.raises(ValueError, match="Line 6 of"):
+        list(JsonLinesIterDataset(path))

@@ -6,7 +6,8 @@ import os
 import posixpath
 from collections.abc import Hashable, Iterator, Sequence
 
-from grain.files.paths import is_remote, paths_below
+from grain.files.folders import files_below
+from grain.files.systems import is_remote
 
 
 def check_apart(sources: Sequence[str], destinations: Sequence[str]) -> None:
@@ -14,7 +15,7 @@ def check_apart(sources: Sequence[str], destinations: Sequence[str]) -> None:
     read: dict[Hashable, str] = {}
     for source in sources:
         is_folder = not is_remote(source) and os.path.isdir(source)
-        for path in [f"{source}/{name}" for name in paths_below(source)] if is_folder else [source]:
+        for path in [f"{source}/{name}" for name in files_below(source)] if is_folder else [source]:
             read.update(dict.fromkeys(_names(path), path))
     for destination in destinations:
         for name in _names(destination):

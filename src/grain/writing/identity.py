@@ -87,8 +87,8 @@ def _parts_of(value: Any) -> Any:
 def _parts_of_fields(kind: type, fields: dict[str, Any]) -> Any:
     """Those of an operator."""
     source: Any = fields.get("source")
-    if issubclass(kind, Streamed) and hasattr(source, "path"):
-        return fields["title"], source.path, File(source.path).stamp
+    if issubclass(kind, Streamed) and hasattr(source, "file"):
+        return fields["title"], source.file.path, File(source.file.path).version.stamp
     return _parts_of_source(source) if issubclass(kind, Source) else fields
 
 
@@ -121,7 +121,7 @@ def _parts_of_source(source: Any) -> Any:
         return kind, [_digest_of(source[start : start + _AT_ONCE]) for start in range(0, len(source), _AT_ONCE)]
     paths = getattr(source, "paths", ())
     is_in_files = paths and not isinstance(source, NumpyDataSource)  # which may have arrays in memory beside them
-    return kind, repr(source) if is_in_files else source, [File(path).stamp for path in paths]
+    return kind, repr(source) if is_in_files else source, [File(path).version.stamp for path in paths]
 
 
 def _digest_of(elements: Any) -> str:

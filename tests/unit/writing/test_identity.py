@@ -245,7 +245,7 @@ def test_a_journal_removes_no_files_but_shards(tmp_path):
         write(Source(failing=55), tmp_path / "a.arrayrecord", shards=4)
     [path] = tmp_path.glob(".*.json")
     journal = json.loads(path.read_text())
-    journal["finished"] |= {str(precious): grain.files.paths.File(precious).stamp}
+    journal["finished"] |= {str(precious): grain.files.paths.File(precious).version.stamp}
     path.write_text(json.dumps(journal))
     write(Source(), tmp_path / "a.arrayrecord", shards=2)
     assert precious.exists()

@@ -54,10 +54,11 @@ class Undivided:
         _undivided.add(self)
 
     def begin_again(self) -> None:
-        self._changed, self._count = threading.Condition(), 0
+        self._changed, self._count, self._forks = threading.Condition(), 0, 0
 
     def __enter__(self) -> None:
         with self._changed:
+            self._changed.wait_for(lambda: not self._forks)
             self._count += 1
 
     def __exit__(self, *error: object) -> None:
@@ -67,11 +68,14 @@ class Undivided:
 
     def wait(self) -> None:
         """Let nobody begin until `release`, and wait for those who have."""
-        self._changed.acquire()
-        self._changed.wait_for(lambda: not self._count, _SECONDS_TO_WAIT)
+        with self._changed:
+            self._forks += 1
+            self._changed.wait_for(lambda: not self._count, _SECONDS_TO_WAIT)
 
     def release(self) -> None:
-        self._changed.release()
+        with self._changed:
+            self._forks -= 1
+            self._changed.notify_all()
 
 
 _undivided: weakref.WeakSet[Undivided] = weakref.WeakSet()

@@ -236,3 +236,30 @@ expect(Path(local_copy(File("memory://x/file"))).read_bytes(), b"content")
 """,
         tmp_path,
     )
+
+
+def test_a_fork_waits_for_work_without_the_interpreters_lock_and_lets_none_begin(tmp_path):
+    run(
+        """
+from grain.forks import Undivided
+work, is_done, counts = Undivided(), threading.Event(), [0, 0, 0]
+def keep_working(number):
+    while not is_done.is_set():
+        with work:
+            counts[number] += 1
+            is_done.wait(0.01)
+            counts[number] -= 1
+threads = [threading.Thread(target=keep_working, args=(number,)) for number in range(3)]
+for thread in threads:
+    thread.start()
+def read():
+    assert counts == [0, 0, 0]
+    with work:
+        pass
+in_child(read, 20)
+is_done.set()
+for thread in threads:
+    thread.join()
+""",
+        tmp_path,
+    )

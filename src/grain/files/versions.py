@@ -63,12 +63,16 @@ class FileChangedError(ValueError):
 
 def local_version(found: os.stat_result) -> LocalVersion:
     """The version of a file of this machine, by what the system says of it."""
-    return LocalVersion(found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_dev)
+    return LocalVersion(*_numbers(found))
+
+
+def _numbers(found: os.stat_result) -> tuple[int, int, int, int, int]:
+    return found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_dev
 
 
 def check_local(path: str, found: os.stat_result, version: Version) -> None:
     """Raise an error if what the system says of a file is not what it said of `version`."""
-    if local_version(found) != version:
+    if _numbers(found) != version:
         raise FileChangedError(path)
 
 
@@ -81,9 +85,7 @@ def check_open(path: str, place: int | str, version: LocalVersion) -> None:
         found = os.stat(place)
     except FileNotFoundError:
         return
-    # The same as local_version, without making one: it is called for every read.
-    now = found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_dev
-    if now != version:
+    if _numbers(found) != version:
         size, inode, modified, _, device = version
         is_another = (found.st_ino, found.st_dev) != (inode, device)
         is_as_it_was = (found.st_size, found.st_mtime_ns) == (size, modified)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from grain.elements.stacking import Allocate
 from grain.elements.trees import branch_of, flatten_with_path, map_structure
 from grain.fields import Frozen
 from grain.files.cache_folder import local_copy
-from grain.files.paths import File, PathLike
+from grain.files.paths import File
 from grain.files.systems import is_remote
 from grain.files.versions import FileChangedError
 from grain.sources.columns import gathered, row_of
@@ -39,11 +40,11 @@ class NumpyDataSource(ColumnarDataSource[Any]):
     """
 
     def __init__(self, arrays: Any) -> None:
-        tree = _loaded(arrays) if _is_path(arrays) and os.fsdecode(arrays).endswith(".npz") else arrays
-        self._tree = map_structure(_column, tree)
+        archive = os.fsdecode(arrays) if _is_path(arrays) and os.fsdecode(arrays).endswith(".npz") else None
+        self._tree = map_structure(_column, arrays if archive is None else _loaded(archive))
         columns = flatten_with_path(self._tree)
         self._mapped = [column for _, column in columns if isinstance(column, _Mapped)]
-        self._length = _common_length([("".join(f"[{key!r}]" for key in path), column) for path, column in columns])
+        self._length = _common_length([(_name(path, column, archive), column) for path, column in columns])
         opened = map_structure(_array_of, self._tree)
         self._gather = _over(opened, lambda array: partial(gathered, array))
         self._pick = _over(opened, lambda array: partial(row_of, array))
@@ -118,20 +119,28 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str | bytes | os.PathLike)
 
 
-def _loaded(path: PathLike) -> dict[str, Any]:
+def _loaded(path: str) -> dict[str, Any]:
     """The arrays of a `.npz` file."""
-    name = os.fsdecode(path)
     try:
-        file = File(name)
-        with np.load(local_copy(file)) as opened:
-            arrays = dict(opened)
+        file = File(path)
+        with zipfile.ZipFile(local_copy(file)) as archive:
+            arrays = {member.removesuffix(".npy"): _member(archive, member) for member in archive.namelist()}
         if not file.is_remote:
             file.check()
         return arrays
     except (FileChangedError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:  # a damaged archive raises whatever its decompressor does
-        raise ValueError(f"{name!r} is not a .npz file, or is damaged: {error}") from error
+        raise ValueError(f"{path!r} is not a .npz file, or is damaged: {error}") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> Any:
+    with archive.open(name) as file:
+        array = np.lib.format.read_array(file, allow_pickle=False)
+        # Only at the end of a member its checksum is looked at.
+        if file.read(1):
+            raise ValueError(f"{name!r} has more bytes than its header says")
+    return array
 
 
 def _column(leaf: Any) -> Any:
@@ -157,14 +166,28 @@ def _column(leaf: Any) -> Any:
 
 def _opened(path: str, file: File) -> Any:
     try:
-        array = np.load(local_copy(file), mmap_mode="r")
+        local = local_copy(file)
+        _check_header_length(local)
+        array = np.load(local, mmap_mode="r")
     except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:
         raise ValueError(f"{path!r} is not a .npy file, or is damaged: {error}") from error
     if not isinstance(array, np.memmap):
         raise ValueError(f"{path!r} is not a .npy file.")
+    excess = os.path.getsize(local) - array.offset - array.nbytes
+    if excess:
+        raise ValueError(f"{path!r} has {excess} bytes more than its header says: it is damaged, or two files in one.")
     return array
+
+
+def _check_header_length(path: str) -> None:
+    """NumPy would make room for all that a header is said to have before it reads it."""
+    with open(path, "rb") as file:
+        start = file.read(12)
+    length = int.from_bytes(start[8:10] if start[6:7] == b"\x01" else start[8:12], "little")
+    if length > os.path.getsize(path):
+        raise ValueError(f"its header is said to have {length} bytes")
 
 
 def _mapped(array: Any, file: File | None) -> _Mapped:
@@ -184,6 +207,11 @@ def _array_of(column: Any) -> Any:
 def _description(column: Any) -> str:
     where = f" in {column.path}" if isinstance(column, _Mapped) else ""
     return f"{column.dtype}{list(column.shape)}{where}"
+
+
+def _name(path: Sequence[Any], column: Any, archive: str | None) -> str:
+    file = column.path if isinstance(column, _Mapped) else archive
+    return "".join(f"[{key!r}]" for key in path) + (f" of {file!r}" if file else "")
 
 
 def _common_length(columns: Sequence[tuple[str, Any]]) -> int:

@@ -1,10 +1,12 @@
 """Sources that keep columns: arrays, Arrow files and CSV files."""
 
 import gzip
+import io
 import os
 import pickle
 import subprocess
 import sys
+import zipfile
 
 import fsspec
 import numpy as np
@@ -158,6 +160,61 @@ def test_arrays_that_make_no_table(tmp_path):
     os.truncate(tmp_path / "cut.npy", 500)
     with pytest.raises(ValueError, match=r"cut.npy' is not a .npy file, or is damaged"):
         NumpyDataSource(tmp_path / "cut.npy")
+
+
+def npy(array):
+    output = io.BytesIO()
+    np.lib.format.write_array(output, array, version=(2, 0))
+    return output.getvalue()
+
+
+TEN = npy(np.arange(10))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (TEN.replace(b"(10,)", b"(5,) "), "40 bytes more than its header says"),
+        (TEN.replace(b"'<i8'", b"'<i4'"), "40 bytes more than its header says"),
+        (TEN + TEN, f"{len(TEN)} bytes more than its header says"),
+        (TEN[:8] + b"\xff\xff\xff\x7f" + TEN[12:], "its header is said to have 2147483647 bytes"),
+        (npy(np.array(3)), r"has no rows: its shape is \(\)"),
+    ],
+)
+def test_headers_of_npy_files_that_do_not_fit_them(content, message, tmp_path):
+    (tmp_path / "x.npy").write_bytes(content)
+    with pytest.raises(ValueError, match=message) as error:
+        NumpyDataSource(tmp_path / "x.npy")
+    assert str(tmp_path / "x.npy") in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (TEN.replace(b"(10,)", b"(5,) "), "more bytes than its header says"),
+        (TEN[:-1], "EOF"),
+        (npy(np.arange(9)), r"same number of rows, got 10 in \['x'\].*, 9 in \['y'\]"),
+        (b"some/other/file.npy", "magic string"),
+        (b"", "is damaged"),
+    ],
+)
+def test_members_of_npz_files_that_make_no_table(member, message, tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("x.npy", TEN)
+        archive.writestr("y.npy", member)
+    with pytest.raises(ValueError, match=message) as error:
+        NumpyDataSource(tmp_path / "a.npz")
+    assert str(tmp_path / "a.npz") in str(error.value)
+
+
+def test_a_damaged_header_of_a_member_is_noticed_by_its_checksum(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.arange(1000))
+    content = (tmp_path / "a.npz").read_bytes()
+    header = content.index(b"\x93NUMPY")
+    for place in range(header, content.index(b"\n", header)):
+        (tmp_path / "b.npz").write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(ValueError, match=r"b\.npz' is not a \.npz file, or is damaged"):
+            NumpyDataSource(tmp_path / "b.npz")
 
 
 # ---------------------------------------------------------------- Arrow

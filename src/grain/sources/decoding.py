@@ -29,9 +29,9 @@ def picture(data: bytes) -> Any:
     except ImportError as error:
         raise ImportError("Decoding pictures takes Pillow: pip install 'grain[images]'.") from error
     with Image.open(io.BytesIO(data)) as image:
-        if image.mode in ("I", "F") or image.mode.startswith(
-            "I;16"
-        ):  # Pillow would make what is not nearly black white
+        _check_size(image, len(data))
+        is_deep = image.mode in ("I", "F") or image.mode.startswith("I;16")
+        if is_deep:  # Pillow would make all that is not nearly black white
             return np.repeat(_eight_bits(image)[..., None], 3, axis=2)
         opaque = image.convert("RGBA") if image.mode in ("P", "PA") else image  # or it warns of some palettes
         return np.array(opaque.convert("RGB"))
@@ -58,6 +58,17 @@ def _eight_bits(image: Any) -> Any:
 
 def _array(data: bytes) -> Any:
     return np.load(io.BytesIO(data), allow_pickle=False)
+
+
+_FEW_PIXELS = 1 << 24
+_MOST_PIXELS_IN_A_BYTE = 10_000
+"""What no format gets to, with nothing but white in a picture."""
+
+
+def _check_size(image: Any, size: int) -> None:
+    """Raise an error where a few bytes are said to be so many pixels that a damaged header would take all memory."""
+    if image.width * image.height > max(_FEW_PIXELS, _MOST_PIXELS_IN_A_BYTE * size):
+        raise ValueError(f"it is said to have {image.width} x {image.height} pixels, and has {size} bytes")
 
 
 DECODERS: dict[str, Callable[[bytes], Any]] = {

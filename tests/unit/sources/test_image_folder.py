@@ -60,6 +60,23 @@ def test_a_damaged_image_names_its_path_and_the_others_are_read(folder):
     assert source[3]["label"] == 1
 
 
+def test_a_picture_that_is_said_to_be_huge_is_refused_before_there_is_room_for_it(tmp_path):
+    path = tmp_path / "cat" / "1.gif"
+    picture(path, 1, "P")
+    content = path.read_bytes()
+    path.write_bytes(content[:6] + (9000).to_bytes(2, "little") * 2 + content[10:])
+    with pytest.raises(ValueError, match=r"cat/1\.gif cannot be read as a picture: .* 9000 x 9000 pixels, and has \d+"):
+        ImageFolderDataSource(tmp_path)[0]
+
+
+@pytest.mark.parametrize(("extension", "mode"), [("png", "1"), ("gif", "P"), ("webp", "RGB"), ("jpg", "L")])
+def test_large_pictures_of_one_color_are_read(extension, mode, tmp_path):
+    path = tmp_path / "cat" / f"1.{extension}"
+    path.parent.mkdir()
+    Image.new(mode, (4000, 5000), 1).save(path)
+    assert ImageFolderDataSource(tmp_path)[0]["image"].shape == (5000, 4000, 3)
+
+
 def test_an_image_that_is_gone(folder):
     source = ImageFolderDataSource(folder)
     os.unlink(folder / "dog" / "1.png")

@@ -124,6 +124,8 @@ def _loaded(path: str) -> dict[str, Any]:
     try:
         file = File(path)
         with zipfile.ZipFile(local_copy(file)) as archive:
+            if not archive.namelist():
+                raise ValueError("there is no array in it")
             arrays = {member.removesuffix(".npy"): _member(archive, member) for member in archive.namelist()}
         if not file.is_remote:
             file.check()

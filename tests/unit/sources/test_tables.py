@@ -156,6 +156,9 @@ def test_arrays_that_make_no_table(tmp_path):
         (tmp_path / name).touch()
         with pytest.raises(ValueError, match=rf"{name}' is not a .np. file, or is damaged"):
             NumpyDataSource(tmp_path / name)
+    np.savez(tmp_path / "none.npz")
+    with pytest.raises(ValueError, match=r"none.npz' is not a .npz file, or is damaged: there is no array in it"):
+        NumpyDataSource(tmp_path / "none.npz")
     np.save(tmp_path / "cut.npy", np.arange(100))
     os.truncate(tmp_path / "cut.npy", 500)
     with pytest.raises(ValueError, match=r"cut.npy' is not a .npy file, or is damaged"):

@@ -163,27 +163,3 @@ def test_what_workers_print_comes_in_whole_lines(tmp_path, unbuffered):
     assert errors == ""
     assert sorted(output.splitlines()) == sorted(f"made {x}" for x in range(500))
     running.assert_nothing_left()
-
-
-def test_classes_of_the_main_module_stay_as_they_are(tmp_path):
-    """Elements are of the very class, and what was set on it since is not undone."""
-    running = program(
-        """
-        import grain
-
-        class Point:
-            count = 0
-            def __init__(self, x):
-                self.x = x
-
-        dataset = grain.MapDataset.range(3).map(Point).to_iter_dataset()
-        iterator = iter(dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=1)))
-        next(iterator)
-        Point.count = 7
-        element = next(iterator)
-        print(type(element) is Point, element.x, element.count, Point.count)
-        """,
-        folder=tmp_path,
-    )
-    assert running.finish() == (0, "True 1 7 7\n", "")
-    running.assert_nothing_left()

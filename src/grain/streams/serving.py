@@ -16,7 +16,6 @@ from grain.graph.node import Context, WorkerContext
 from grain.ops.worker_parts import worker_part
 from grain.runtime.workers.channel import Channel
 from grain.runtime.workers.parcels import opened
-from grain.runtime.workers.pickling import name_main_classes
 from grain.runtime.workers.protocol import Delivery, Job, Say
 from grain.runtime.workers.stack_dump import report_file
 from grain.streams.cursor import Cursor
@@ -80,7 +79,6 @@ class Desk:
             os.close(file)
             raise
         whole = opened(file, job.sizes)
-        name_main_classes()
         part = worker_part(whole, job.worker_index, job.worker_count, job.is_sequential)
         stream: Stream = job.open_stream(part.placed(delivery.shelf.place), Context(job.options, WorkerContext()))
         if job.state is None:

@@ -7,12 +7,17 @@ workers never import that module; it comes back as what it was.
 from __future__ import annotations
 
 import copyreg
+import enum
+import functools
+import inspect
+import io
 import pickle
 import sys
 import traceback
+import weakref
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +25,14 @@ from grain.runtime.workers.slabs import Bytes
 
 # Smaller arrays are part of the pickle.
 _WORTH_A_BUFFER = 1 << 12
+_SPAWNED_MAIN = "__mp_main__"
+"""What `multiprocessing` calls the main module in processes that it has not forked."""
+_MAINS = ("__main__", _SPAWNED_MAIN)
 
 if sys.version_info < (3, 12):  # until then it holds a lock, and a class that has one could not go by value
     copyreg.pickle(
-        cached_property,
-        lambda attribute: (cached_property, (attribute.func,), {"attrname": attribute.attrname}),
+        functools.cached_property,
+        lambda attribute: (functools.cached_property, (attribute.func,), {"attrname": attribute.attrname}),
     )
 
 
@@ -56,22 +64,82 @@ def pickled(value: Any) -> bytes:
 
 def pickled_by_value(value: Any, take_buffer: Callable[[Any], Any] | None = None) -> bytes:
     """A pickle that holds what others could not import: functions, and all that is defined in the main module."""
+    file = io.BytesIO()
+    main = sys.modules.get(_SPAWNED_MAIN)
+    if main is not None and main.__name__ == _SPAWNED_MAIN:
+        import cloudpickle
+
+        cloudpickle.register_pickle_by_value(main)  # as it does with one that is called `__main__`
+    _by_value_pickler()(file, protocol=5, buffer_callback=take_buffer).dump(value)
+    return file.getvalue()
+
+
+@functools.cache
+def _by_value_pickler() -> Any:
+    """The class of picklers. It is made when first needed, because importing cloudpickle takes its time."""
     import cloudpickle
 
-    return cloudpickle.dumps(value, protocol=5, buffer_callback=take_buffer)  # type: ignore[no-any-return]
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, obj: Any) -> Any:
+            if type(obj) is _Cached and (obj.__module__ in _MAINS or "<locals>" in obj.__qualname__):
+                return _cached, (obj.__wrapped__, obj.cache_parameters())
+            reduced = super().reducer_override(obj)
+            is_by_value = isinstance(obj, type) and reduced is not NotImplemented and len(reduced) == 6
+            return _as_received(obj, *reduced) if is_by_value else reduced
+
+    return Pickler
 
 
-def name_main_classes() -> None:
-    """Have the classes that came here by value in this process's main module too.
+def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:
+    """A function that keeps what it returns; nothing that it has returned elsewhere comes along."""
+    return functools.lru_cache(**parameters)(function)  # type: ignore[no-any-return]
 
-    So they have the same name here as where they came from, and go back as a name: a copy would change the original.
+
+_Cached: Any = type(functools.lru_cache(len))
+
+
+def _as_received(cls: type, make: Any, arguments: Any, state: Any, *rest: Any) -> tuple[Any, ...]:
+    """What cloudpickle makes of a class that goes by value, and what it leaves out: its full name, and slots.
+
+    Without slots its objects would not go back to where it has some.
     """
-    import cloudpickle
+    _is_own.setdefault(cls, True)
+    if not isinstance(cls, enum.EnumMeta):
+        from_the_start = {"__qualname__": cls.__qualname__}
+        if "__slots__" in vars(cls) and NamedTuple not in vars(cls).get("__orig_bases__", ()):  # which has its own
+            from_the_start["__slots__"] = cls.__slots__  # type: ignore[attr-defined]
+        arguments = tuple({**each, **from_the_start} if isinstance(each, dict) else each for each in arguments)
+        attributes, others = state
+        state = {name: each for name, each in attributes.items() if not inspect.ismemberdescriptor(each)}, others
+    return _received_class, (make, arguments, _is_named(cls)), (rest[-1], state), None, None, _set_up_class
 
-    main = sys.modules["__main__"]
-    for known in list(getattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_CLASS", ())):
-        if known.__module__ == "__main__" and "." not in known.__qualname__:
-            setattr(main, known.__qualname__, known)
+
+def _is_named(cls: type) -> bool:
+    """Whether a class of the main module is found there under its name."""
+    main = sys.modules.get(cls.__module__)
+    return cls.__module__ in _MAINS and getattr(main, cls.__qualname__, None) is cls
+
+
+def _received_class(make: Any, arguments: Any, is_named: bool) -> type:
+    """A class that comes by value. One that has a name has it here too, and so its objects go back by that name."""
+    cls: type = make(*arguments)
+    if not _is_own.setdefault(cls, False) and is_named:
+        main = sys.modules.get(cls.__module__)
+        if main is None or main.__name__ != cls.__module__:  # `multiprocessing` has one name stand for the other
+            main = sys.modules[cls.__module__] = ModuleType(cls.__module__)
+        setattr(main, cls.__qualname__, cls)
+    return cls
+
+
+def _set_up_class(cls: type, state: Any) -> None:
+    """Give a class that comes by value what it has there, unless it is from here: a copy does not change it."""
+    if not _is_own[cls]:
+        set_state, attributes = state
+        set_state(cls, attributes)
+
+
+_is_own: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+"""Of the classes that have gone by value to another process or come from one: whether they are from here."""
 
 
 def unpacked(body: Any, buffers: Sequence[Any]) -> Any:

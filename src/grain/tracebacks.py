@@ -39,7 +39,8 @@ def _without_own_frames(whole: TracebackType) -> TracebackType | None:
         current = current.tb_next
     shortened = current
     for frame in reversed(frames):
-        shortened = TracebackType(shortened, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+        line = frame.tb_lineno or frame.tb_frame.f_code.co_firstlineno  # an interrupt may come where there is no line
+        shortened = TracebackType(shortened, frame.tb_frame, frame.tb_lasti, line)
     return shortened
 
 

@@ -1,12 +1,13 @@
 """Users see their own frames, unless they ask for all of them."""
 
 import traceback
+import types
 from pathlib import Path
 
 import pytest
 
 import grain
-from grain.tracebacks import UnfilteredStackTraceError
+from grain.tracebacks import UnfilteredStackTraceError, shorten_traceback
 
 PACKAGE = Path(grain.__file__).parent
 
@@ -71,3 +72,16 @@ def test_a_user_s_own_cause_and_notes_stay():
         pull(iter(grain.MapDataset.range(1).map(fail_for_a_reason)))
     assert isinstance(caught.value.__cause__, LookupError)
     assert "fail_for_a_reason" in caught.value.__notes__[0]
+
+
+def test_a_frame_that_is_at_no_line():
+    """As one that was interrupted between two lines."""
+    error = failure()
+    nowhere = types.CodeType.replace(fail.__code__, co_linetable=b"")
+    with pytest.raises(KeyError) as caught:
+        types.FunctionType(nowhere, globals())(error)
+    assert caught.value.__traceback__.tb_next.tb_lineno is None
+    caught.value.__traceback__.tb_next.tb_next = error.__traceback__
+    shorten_traceback(caught.value)
+    lines = [line for frame, line in traceback.walk_tb(caught.value.__traceback__) if frame.f_code.co_name == "fail"]
+    assert lines == [fail.__code__.co_firstlineno, fail.__code__.co_firstlineno + 1]

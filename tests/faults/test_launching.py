@@ -9,10 +9,10 @@ import time
 import numpy as np
 import pytest
 
-from grain.runtime.workers import slabs
+from grain.runtime.workers import launching, slabs
 from grain.runtime.workers.channel import Channel
 from grain.runtime.workers.launching import ForkServer, Spawning
-from grain.runtime.workers.parcels import Parcel
+from grain.runtime.workers.parcels import Parcel, pickled_pieces
 from support.programs import is_alive, program
 
 
@@ -60,6 +60,53 @@ def test_closing_ends_all(launcher):
     launcher.close()
     assert not is_alive(pid)
     process.channel.close()
+
+
+def test_what_is_launched_by_a_server_that_is_gone_has_ended():
+    server = ForkServer(echo)
+    server._server.signal(signal.SIGKILL)
+    assert server.has_ended(10)
+    assert not server.is_usable
+    process = server.launch()
+    assert process.wait(10)
+    assert (process.exit_code, process.refusal) == (None, None)
+    with pytest.raises(EOFError):
+        process.channel.receive(1)
+    process.channel.close()
+    server.close()
+
+
+@pytest.mark.parametrize("refused", [[], [0]])
+def test_server_that_cannot_receive_files_refuses(refused, monkeypatch):
+    """Where it has no room for them, it gets none, or not all."""
+    server = ForkServer(echo)
+    monkeypatch.setattr(launching, "_SECONDS_TO_DIE", 0.1)
+    order = server.order
+    monkeypatch.setattr(server, "order", lambda *args: order(*args[:3], [args[3][index] for index in refused]))
+    process = server.launch()
+    assert process.wait(10)
+    assert process.refusal == "Too many open files"
+    process.channel.close()
+    server.close()
+
+
+def test_a_server_that_does_not_end_is_killed(monkeypatch):
+    monkeypatch.setattr(launching, "_SECONDS_TO_END", 0.2)
+    server = ForkServer(echo)
+    process = server.launch()
+    assert answer(process, b"a") == b"a"
+    server._server.signal(signal.SIGSTOP)
+    server.close()
+    assert server.has_ended()
+    process.channel.close()
+
+
+def test_a_child_that_somebody_else_has_waited_for_has_ended():
+    server = ForkServer(echo)
+    server._control.close()
+    os.waitpid(server._server._pid, 0)
+    assert server.has_ended()
+    server.close()
 
 
 def test_exit_code_of_a_process_that_still_runs_is_not_known(launcher):
@@ -118,17 +165,17 @@ def test_files_without_a_name_where_there_is_no_memfd(monkeypatch):
     monkeypatch.delattr(os, "memfd_create")
     slab = slabs.Slab(0, 10_000)
     views = slabs.Views()
-    views.add(0, os.dup(slab.file), {0})
+    views.add(0, slab.file, {0})
     array = slab.take()((100,), np.dtype(np.float64))
     array[:] = np.arange(100)
     (buffer,) = views.buffers([slab.place_of(array.view(np.uint8))])
     np.testing.assert_array_equal(np.frombuffer(buffer), np.arange(100))
 
 
-@pytest.mark.parametrize("make", [lambda: Parcel([1, 2]), lambda: slabs.Slab(0, 1000)])
+@pytest.mark.parametrize("make", [lambda: Parcel(pickled_pieces([1, 2])), lambda: slabs.Slab(0, 1000)])
 def test_what_is_forgotten_closes_its_file(make):
     made = make()
-    file = made.file
+    file = made.file.fileno()
     os.fstat(file)
     del made
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -155,10 +202,8 @@ def test_messages_of_any_size_and_files(channels):
     here.send(5)
     message = there.receive(1)
     assert (message.kind, bytes(message.body)) == (4, b"abc" + np.arange(5, dtype=np.int16).tobytes())
-    assert os.fstat(message.file).st_ino == os.fstat(file).st_ino
+    assert os.fstat(message.file.fileno()).st_ino == os.fstat(file.fileno()).st_ino
     assert there.receive(1) == (5, memoryview(b""), None)
-    os.close(message.file)
-    os.close(file)
 
 
 def test_no_message_in_time(channels):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 
 import pytest
@@ -113,6 +115,22 @@ def test_pipeline_that_cannot_be_pickled():
     with pytest.raises(TypeError, match=r"cannot pickle '_thread\.lock' object") as raised:
         next(iter(dataset))
     assert any("Dataset: MapIterDataset(transform=<lambda>" in note for note in raised.value.__notes__)
+
+
+@pytest.mark.parametrize("call", ["memfd_create", "truncate"])
+def test_shared_memory_that_cannot_be_had(monkeypatch, call):
+    def refuse(*args):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    iterator = iter(stream(abs, 2).mp_prefetch(workers(1)))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, refuse)
+        with pytest.raises(OSError, match="Too many open files") as raised:
+            next(iterator)
+    (note,) = raised.value.__notes__
+    assert "bytes of memory to share between processes" in note
+    assert "memfd_create" in note
+    assert list(iterator) == [0, 1]
 
 
 def test_stream_that_cannot_be_divided():

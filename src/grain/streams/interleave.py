@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -314,8 +315,10 @@ class Opener:
                 self._ahead[position] = Opening(self.opened, position)
                 self._ahead[position].run()
             elif self._is_slow and self._busy_count() < self._operator.num_make_iter_threads:
-                self._ahead[position] = Opening(self.opened, position)
-                self._ahead[position].start()
+                opening = Opening(self.opened, position)
+                with contextlib.suppress(RuntimeError):  # no more threads: it is opened when it is its turn
+                    opening.start()
+                    self._ahead[position] = opening
 
     def _busy_count(self) -> int:
         return sum(opening.is_alive() for opening in self._ahead.values())
@@ -334,7 +337,6 @@ class Opening(threading.Thread):
         self._open_at, self._position = open_at, position
         self._opened: Opened | None = None
         self._error: BaseException | None = None
-        self._lock = threading.Lock()
         self._is_closed = self._is_done = False
 
     def run(self) -> None:
@@ -348,11 +350,9 @@ class Opening(threading.Thread):
                 raise
             self._error, self._is_done = error, True
             return
-        with self._lock:
-            self._opened, self._is_done = opened, True
-            del self._open_at  # it knows the opener, which has this: they would keep each other alive
-            is_closed = self._is_closed
-        if is_closed and opened is not None:
+        self._opened, self._is_done = opened, True
+        del self._open_at  # it knows the opener, which has this: they would keep each other alive
+        if self._is_closed and opened is not None:  # `close` may have come too early to see it
             opened.stream.close()
 
     def result(self) -> Opened | None:
@@ -360,7 +360,6 @@ class Opening(threading.Thread):
         if self.ident is not None:
             self.join()
         if not self._is_done:  # a fork has left the thread behind
-            self._lock = threading.Lock()
             self.run()
         if self._error is not None:
             try:
@@ -373,7 +372,6 @@ class Opening(threading.Thread):
         """Close it, or let it be closed as soon as it is open."""
         if self.ident is not None:
             self.join(SECONDS_TO_STOP)
-        with self._lock:
-            self._is_closed, opened = True, self._opened
-        if opened is not None:
-            opened.stream.close()
+        self._is_closed = True
+        if self._opened is not None:
+            self._opened.stream.close()

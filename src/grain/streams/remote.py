@@ -6,10 +6,10 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 import time
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from grain.fields import Fields
 from grain.graph.node import Context, Node, copied
@@ -17,7 +17,7 @@ from grain.graph.positions import anchored
 from grain.ops.process_prefetch import Distribution, ProcessPrefetch
 from grain.options import warn
 from grain.runtime.workers.launching import worker_environment, working_directory
-from grain.runtime.workers.parcels import Parcel
+from grain.runtime.workers.parcels import Parcel, pickled_pieces
 from grain.runtime.workers.pickling import pickled_by_value, unpacked_error
 from grain.runtime.workers.pool import Worker, WorkerDiedError, pool
 from grain.runtime.workers.protocol import Job, Reply, Say
@@ -25,6 +25,8 @@ from grain.runtime.workers.stack_dump import stack_dump
 from grain.streams.interleave import OpenStream
 from grain.streams.serving import serve
 from grain.streams.stream import Change, Stream
+
+T = TypeVar("T")
 
 _START = anchored(None, 0, 0)
 _SECONDS_BETWEEN_LOOKS = 0.25
@@ -49,8 +51,8 @@ class RemoteStream(Stream):
         self._model: Stream | None = None
         self._worker: Worker | None = None
         self._giving_back: weakref.finalize[..., RemoteStream] | None = None
-        self._has_ended = self._is_receiving = self._is_closed = self._is_asked = False
-        self._lock = threading.Lock()
+        self._has_ended = self._is_closed = self._is_asked = False
+        self._is_busy = self._is_in_doubt = False
 
     def __iter__(self) -> RemoteStream:
         return self
@@ -59,42 +61,55 @@ class RemoteStream(Stream):
         return self
 
     def __next__(self) -> Any:
-        with self._lock:
-            if self._has_ended:
-                raise StopIteration
-            self._check_whole()
-            self._is_receiving = True
-            reply = self._next_reply()
-            if reply.kind in (Say.END, Say.FAILED):
-                self._give_back()
-                self.context.counters.add(reply.counted)
-                self._has_ended, self._is_receiving = reply.kind == Say.END, False
-                raise StopIteration if self._has_ended else unpacked_error(reply.rest)
-            element, error = self._outcome(reply)
-            self._state, self._is_receiving = reply.state, False
-            self.context.counters.add(reply.counted)
-            if error is not None:
-                raise error
-            return element
+        if self._has_ended:
+            raise StopIteration
+        element, error = self._undisturbed(self._next_outcome)
+        if error is not None:
+            raise error
+        return element
 
-    def _check_whole(self) -> None:
-        """Give up a worker where the last call was interrupted half-way: what was received then is lost."""
-        if self._is_receiving:
-            self._lose_worker()
-            self._is_receiving = False
+    def _undisturbed(self, talk: Callable[[], T]) -> T:
+        """Talk to the worker; if that is not done to the end, the worker is given up: what it said then is lost.
+
+        `close`, perhaps called by another thread, leaves the worker to this thread in the meantime. There is no lock:
+        an interrupt could leave it locked. But nothing can come between an exception and what is set because of it.
+        """
+        try:
+            self._is_busy = True
+            if self._is_closed:
+                self._refuse()
+            if self._is_in_doubt:
+                self._lose_worker()
+            self._is_in_doubt = True
+            outcome = talk()
+            self._is_in_doubt = False
+        finally:
+            self._is_busy = False
+            if self._is_closed:
+                self._give_back()
+        return outcome
+
+    def _next_outcome(self) -> tuple[Any, BaseException | None]:
+        """The next element, or what is raised in its place."""
+        reply = self._next_reply()
+        if reply.kind in (Say.END, Say.FAILED):
+            self._give_back()
+            self.context.counters.add(reply.counted)
+            self._has_ended = reply.kind == Say.END
+            return None, StopIteration() if self._has_ended else unpacked_error(reply.rest)
+        element, error = self._outcome(reply)
+        self._state = reply.state
+        self.context.counters.add(reply.counted)
+        return element, error
 
     def _first_state(self) -> Any:
         """What the worker says at the start."""
-        with self._lock:
-            self._check_whole()
-            self._is_receiving = True
-            self._start(is_asked=False)
-            reply = self._received()
-            self._is_receiving = False
-            if reply.kind == Say.FAILED:
-                self._give_back()
-                raise unpacked_error(reply.rest)
-            return reply.state
+        self._start(is_asked=False)
+        reply = self._received()
+        if reply.kind == Say.FAILED:
+            self._give_back()
+            raise unpacked_error(reply.rest)
+        return reply.state
 
     def _next_reply(self) -> Reply:
         """The next element, error or end."""
@@ -121,9 +136,8 @@ class RemoteStream(Stream):
             worker = self._worker
             self._lose_worker()
             if worker.is_reused and not worker.has_replied:  # it has ended, idle, before it got the job
-                self._start()
+                self._start(is_asked=self._is_asked)
                 return self._received()
-            self._is_receiving = False
             raise RuntimeError(self._obituary(worker)) from None
 
     def _outcome(self, reply: Reply) -> tuple[Any, BaseException | None]:
@@ -151,27 +165,31 @@ class RemoteStream(Stream):
             how += f" ({signal.Signals(-process.exit_code).name})"  # type: ignore[operator]
         return (
             f"Worker process was terminated unexpectedly {how}. Search the logs above for the source of the crash. "
-            f"It was {self._name()}, after the state {self.save()}, from where the next call starts it anew. "
+            f"It was {self._name()}, {self._place()}, from where the next call starts it anew. "
             "If it ends again, run the pipeline without `mp_prefetch` to see why. SIGKILL often means: out of memory."
         )
 
     def _warn_of_waiting(self, seconds: float) -> None:
         assert self._worker is not None
         warn(
-            "%s has given no element for %.0f seconds, after the state %s. It is in:\n%s",
+            "%s has given no element for %.0f seconds, %s. It is in:\n%s",
             self._name(),
             seconds,
-            self.save(),
+            self._place(),
             stack_dump(self._worker.process, self._worker.report),
         )
 
     def _name(self) -> str:
         return f"worker {self.operator.index} of {self.operator.distribution.count}"
 
+    def _place(self) -> str:
+        """Where it is, without asking the worker."""
+        return "at the start" if self._state is None else f"after the state {self._state}"
+
     def start_prefetch(self) -> None:
         """Let a worker begin, if none has."""
-        with self._lock:
-            self._start()
+        if not self._has_ended:
+            self._undisturbed(self._start)
 
     def _start(self, *, is_asked: bool = True) -> None:
         """Let a worker begin; it makes no elements before it is asked to."""
@@ -184,8 +202,6 @@ class RemoteStream(Stream):
                     self._worker.taken()
         if self._worker is not None or self._has_ended:
             return
-        if self._is_closed:
-            self._refuse()
         parcel, job = _parcel_for(self.operator), self._job()
         key = None if job.init is None else (job.init, job.worker_index, job.worker_count, job.path, job.environment)
         workers = pool(serve)
@@ -243,7 +259,7 @@ class RemoteStream(Stream):
 
     def _saved(self) -> Any:
         if self._state is None:
-            self._state = self._stream_here().save() if self._is_closed else self._first_state()
+            self._state = self._stream_here().save() if self._is_closed else self._undisturbed(self._first_state)
         return copied(self._state)
 
     def mark(self) -> Any:
@@ -259,7 +275,8 @@ class RemoteStream(Stream):
     loaded = _loaded
 
     def _become(self, state: Any) -> None:
-        self._check_whole()
+        if self._is_in_doubt:
+            self._lose_worker()
         self._give_back()
         self._state, self._has_ended = state, False
 
@@ -285,13 +302,10 @@ class RemoteStream(Stream):
     def close(self) -> None:
         """Give the worker back; if another thread is waiting for an element, it does so."""
         self._is_closed = True
-        if self._lock.acquire(blocking=False):
-            try:
-                self._give_back()
-                if self._model is not None:
-                    self._model.close()
-            finally:
-                self._lock.release()
+        if not self._is_busy:
+            self._give_back()
+            if self._model is not None:
+                self._model.close()
 
 
 def wait_for_workers() -> None:
@@ -315,11 +329,12 @@ def _parcel_for(operator: ProcessPrefetch) -> Parcel:
     shipment = _shipments.get(distribution)
     if shipment is None or operator.index in shipment.receivers:
         try:
-            shipment = _shipments[distribution] = _Shipment(Parcel(distribution.whole), set())
+            pieces = pickled_pieces(distribution.whole)
         except Exception as error:
             error.add_note(f"Dataset: {_unpicklable(distribution.whole)} cannot be pickled!")
             error.add_note("Workers get the pipeline by pickling it, with cloudpickle: see what it holds on to.")
             raise
+        shipment = _shipments[distribution] = _Shipment(Parcel(pieces), set())
     shipment.receivers.add(operator.index)
     return shipment.parcel
 

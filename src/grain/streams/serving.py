@@ -14,7 +14,7 @@ import numpy as np
 
 from grain.graph.node import Context, WorkerContext
 from grain.ops.worker_parts import worker_part
-from grain.runtime.workers.channel import Channel
+from grain.runtime.workers.channel import Channel, File
 from grain.runtime.workers.parcels import opened
 from grain.runtime.workers.protocol import Delivery, Job, Say
 from grain.runtime.workers.stack_dump import report_file
@@ -47,7 +47,7 @@ class Desk:
         self._dates: dict[str, float] = {}
         self._is_initialised = False
 
-    def work(self, job: Job, file: int | None) -> bool:
+    def work(self, job: Job, file: File | None) -> bool:
         """Do a job until it is stopped; False: it is for another process, because modules here are out of date."""
         if any(_date_of(path) != date for path, date in self._dates.items()):
             return False
@@ -70,14 +70,10 @@ class Desk:
         self._channel.send(Say.STOPPED)
         return True
 
-    def _opened(self, job: Job, file: int | None, delivery: Delivery) -> Stream:
+    def _opened(self, job: Job, file: File | None, delivery: Delivery) -> Stream:
         if file is None:
             raise OSError("Too many open files to receive a pipeline.")
-        try:
-            self._set_up(job)
-        except BaseException:
-            os.close(file)
-            raise
+        self._set_up(job)
         whole = opened(file, job.sizes)
         part = worker_part(whole, job.worker_index, job.worker_count, job.is_sequential)
         stream: Stream = job.open_stream(part.placed(delivery.shelf.place), Context(job.options, WorkerContext()))

@@ -228,3 +228,13 @@ def test_an_error_of_a_node_that_starts_early_gives_the_turn_to_the_next(log):
         except ValueError:
             found.append(None)
     assert found == [0, 10, None, 11, 2, 12]
+
+
+@pytest.mark.usefixtures("slow_openings")
+def test_datasets_that_no_thread_can_open_are_opened_when_it_is_their_turn(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(module.Opening, "start", refuse)
+    datasets = [stream(number, number + 1) for number in range(6)]
+    assert list(interleave(datasets, cycle_length=1, make_iter_buffer_size=3)) == [0, 1, 2, 3, 4, 5]

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-import array
+import os
 import select
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 _HEADER = struct.Struct("<QB")
+_FILES = struct.Struct("i")
+_ROOM_FOR_A_FILE = socket.CMSG_LEN(_FILES.size)
 # The system takes no more than 1,024 at once.
 _MOST_PARTS = 512
+
+
+def is_readable(file: File, timeout: float) -> bool:
+    """Whether there is something to read, or the other end is gone, within that many seconds."""
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(timeout * 1000))
+
+
+class File:
+    """An open file, which is closed when nobody has this any more, whatever interrupts them."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def fileno(self) -> int:
+        return self._number
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self._number)
 
 
 class Message(NamedTuple):
@@ -19,8 +41,8 @@ class Message(NamedTuple):
 
     kind: int
     body: memoryview
-    file: int | None
-    """The descriptor of a file that came along; it belongs to the receiver."""
+    file: File | None
+    """What came along."""
 
 
 class Channel:
@@ -42,11 +64,11 @@ class Channel:
         here, there = socket.socketpair()
         return cls(here), there
 
-    def send(self, kind: int, parts: Sequence[Any] = (), file: int | None = None) -> None:
+    def send(self, kind: int, parts: Sequence[Any] = (), file: File | None = None) -> None:
         """Send a message whose body is all `parts`, one after the other."""
         views = [memoryview(part).cast("B") for part in parts]
         views.insert(0, memoryview(_HEADER.pack(sum(view.nbytes for view in views), kind)))
-        rights = [] if file is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))]
+        rights = [] if file is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _FILES.pack(file.fileno()))]
         self.broken, was_broken = True, self.broken
         while views:
             try:
@@ -66,12 +88,13 @@ class Channel:
         if not self._poll.poll(None if timeout is None else timeout * 1000):
             return None
         self.broken, was_broken = True, self.broken
-        header, files, _, _ = socket.recv_fds(self._socket, _HEADER.size, 1)
+        header, rights, _, _ = self._socket.recvmsg(_HEADER.size, _ROOM_FOR_A_FILE)
+        file = File(*_FILES.unpack(rights[0][2])) if rights and rights[0][2] else None
         if not header:
             raise EOFError("The other process has closed its end.")
         header += self._exactly(_HEADER.size - len(header))
         size, kind = _HEADER.unpack(header)
-        message = Message(kind, memoryview(self._exactly(size)), files[0] if files else None)
+        message = Message(kind, memoryview(self._exactly(size)), file)
         self.broken = was_broken
         return message
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import gc
 import os
 import select
@@ -18,25 +19,39 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from grain.runtime.workers.channel import Channel, Message
+from grain.runtime.workers.channel import Channel
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _PR_SET_PDEATHSIG = 1
+ORDER = struct.Struct("<qqq")
+"""What to do, with the process of which number, which its owner chose, and a signal."""
 EVENT = struct.Struct("<qq")
-"""The number of a process, which its owner chose, and what there is to say about it."""
+"""What has become of a process, and its exit code or an error's number."""
 
 Work = Callable[[Channel], Any]
 
 
 class Order(enum.IntEnum):
-    """What is asked of the server, and what it tells."""
+    """What is asked of the server: one packet each."""
 
     FORK = 0
+    """With two files: a pipe by which to tell what becomes of the process, and its end of a channel."""
     SIGNAL = 1
-    EXITED = 2
-    REFUSED = 3
+
+
+class Event(enum.IntEnum):
+    """What the server tells."""
+
+    EXITED = 0
+    REFUSED = 1
+
+
+class _Running(NamedTuple):
+    pid: int
+    telling: int
+    """The pipe to tell by."""
 
 
 def serve_forks(file: int, work: Work) -> None:
@@ -45,7 +60,7 @@ def serve_forks(file: int, work: Work) -> None:
     _prepare()
     gc.collect()
     gc.freeze()  # what is there now stays shared with the workers
-    control = Channel(socket.socket(fileno=file))
+    control = socket.socket(fileno=file)
     _Server(control, work).serve(owner)
     control.close()
     os._exit(0)
@@ -75,10 +90,10 @@ def _prepare() -> None:
 
 
 class _Server:
-    def __init__(self, control: Channel, work: Work) -> None:
+    def __init__(self, control: socket.socket, work: Work) -> None:
         self._control, self._work = control, work
-        self._children: dict[int, int] = {}
-        """Process numbers, by what the owner calls them."""
+        self._children: dict[int, _Running] = {}
+        """By what the owner calls them."""
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -96,31 +111,34 @@ class _Server:
                     os.read(self._woken, 4096)
                     self._report_ended()
                 if self._control.fileno() in ready:
-                    message = self._control.receive()
-                    assert message is not None
-                    self._obey(message)
+                    self._obey()
         for child in self._children.values():
-            os.kill(child, signal.SIGKILL)
+            os.kill(child.pid, signal.SIGKILL)
         for child in self._children.values():
-            os.waitpid(child, 0)
+            os.waitpid(child.pid, 0)
 
-    def _obey(self, message: Message) -> None:
-        number, value = EVENT.unpack(message.body)
-        if message.kind == Order.SIGNAL:
+    def _obey(self) -> None:
+        packet, files, _, _ = socket.recv_fds(self._control, ORDER.size, 2)
+        if not packet:
+            raise EOFError("The owner has ended.")
+        order, number, value = ORDER.unpack(packet)
+        if order == Order.SIGNAL:
             if number in self._children:
-                os.kill(self._children[number], value)
-        elif message.file is None:
-            self._control.send(Order.REFUSED, [EVENT.pack(number, 0)])
-        else:
-            self._fork(number, message.file)
-            os.close(message.file)
+                os.kill(self._children[number].pid, value)
+        elif len(files) == 2:
+            telling, end = files
+            self._fork(number, telling, end)
+            os.close(end)
+        else:  # there was no room for them; that the pipe is closed tells as much
+            for file in files:
+                os.close(file)
 
-    def _fork(self, number: int, file: int) -> None:
+    def _fork(self, number: int, telling: int, end: int) -> None:
         server = os.getpid()
         try:
             child = os.fork()
         except OSError as error:
-            self._control.send(Order.REFUSED, [EVENT.pack(number, error.errno or 0)])
+            _tell(telling, Event.REFUSED, error.errno or errno.EAGAIN)
             return
         if not child:
             _die_with_parent()
@@ -128,17 +146,23 @@ class _Server:
                 os._exit(1)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for inherited in (self._control.fileno(), self._woken, self._wake):
+            others = [other.telling for other in self._children.values()]
+            for inherited in (self._control.fileno(), self._woken, self._wake, telling, *others):
                 os.close(inherited)
-            _work_and_end(file, self._work)
-        self._children[number] = child
+            _work_and_end(end, self._work)
+        self._children[number] = _Running(child, telling)
 
     def _report_ended(self) -> None:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                number = next(number for number, child in self._children.items() if child == ended[0])
-                del self._children[number]
-                self._control.send(Order.EXITED, [EVENT.pack(number, os.waitstatus_to_exitcode(ended[1]))])
+                number = next(number for number, child in self._children.items() if child.pid == ended[0])
+                _tell(self._children.pop(number).telling, Event.EXITED, os.waitstatus_to_exitcode(ended[1]))
+
+
+def _tell(pipe: int, event: Event, value: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the owner does not want to know
+        os.write(pipe, EVENT.pack(event, value))
+    os.close(pipe)
 
 
 def _work_and_end(file: int, work: Work) -> None:

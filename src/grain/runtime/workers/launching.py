@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from grain.runtime.workers.channel import Channel
-from grain.runtime.workers.forkserver import EVENT, Order
+from grain.runtime.workers.channel import Channel, File, is_readable
+from grain.runtime.workers.forkserver import EVENT, ORDER, Event, Order
 
 # Each worker has a core at best: more threads in its linear algebra would only be in each other's way.
 _THREAD_LIMITS = (
@@ -27,6 +27,8 @@ _THREAD_LIMITS = (
     "NUMEXPR_NUM_THREADS",
 )
 _SECONDS_TO_END = 5.0
+_SECONDS_TO_DIE = 1.0
+_SECONDS_BETWEEN_LOOKS = 0.001
 
 
 def worker_environment() -> dict[str, str]:
@@ -79,8 +81,12 @@ class Launcher:
         """Whether it can start what is needed now."""
         return True
 
+    def has_ended(self, timeout: float = 0.0) -> bool:
+        """Whether it cannot start anything any more, or will not in that time."""
+        return False
+
     def launch(self) -> Process:
-        """A new process."""
+        """A new process; one that could not be started is as one that has ended."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -91,7 +97,7 @@ class Launcher:
         """In a forked copy of their owner: let go of processes that are not its own."""
         raise NotImplementedError
 
-    def _run(self, call: str, end: socket.socket) -> subprocess.Popen[bytes]:
+    def _run(self, call: str, end: socket.socket) -> Child:
         """A new interpreter that makes `call(end, work)`. It has SIGINT blocked, until it knows what to do with it."""
         program = (
             "import sys; file = int(sys.argv[1]); sys.path[:] = sys.argv[2:]; sys.argv[1:] = []; "
@@ -101,106 +107,150 @@ class Launcher:
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            return subprocess.Popen(
-                [sys.executable, *flags, "-c", program, str(end.fileno()), *sys.path],
-                pass_fds=[end.fileno()],
-                stdin=subprocess.DEVNULL,
-                env=worker_environment(),
-                cwd=working_directory() or os.sep,
+            return Child(
+                subprocess.Popen(
+                    [sys.executable, *flags, "-c", program, str(end.fileno()), *sys.path],
+                    pass_fds=[end.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    env=worker_environment(),
+                    cwd=working_directory() or os.sep,
+                )
             )
         finally:
             end.close()
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-class _Forked(Process):
-    def __init__(self, channel: Channel, server: ForkServer, number: int) -> None:
-        super().__init__(channel)
-        self._server, self._number = server, number
+class Child:
+    """A child of this process.
+
+    `Popen` starts it, but does not look after it: it would do so under a lock, which an interrupt can leave locked.
+    """
+
+    def __init__(self, started: subprocess.Popen[bytes]) -> None:
+        self._owner, self._pid = os.getpid(), started.pid
+        self._has_ended = False
+        self.exit_code: int | None = None
+        """Not known while it runs, nor where somebody else has asked for it."""
+        started.returncode = 0  # so that `Popen` does not ask
+
+    def has_ended(self, timeout: float = 0.0) -> bool:
+        """Whether it has ended, or ends in that time. In a fork of this process it counts as ended."""
+        deadline = time.monotonic() + timeout
+        while not self._has_ended and self._owner == os.getpid():
+            try:
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+                if pid:
+                    self.exit_code = os.waitstatus_to_exitcode(status)
+                self._has_ended = bool(pid)
+            except ChildProcessError:
+                self._has_ended = True
+            if not self._has_ended:
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+        return True
 
     def signal(self, number: int) -> None:
-        self._server.signal(self._number, number)
+        """Send it a signal, if it is still there."""
+        if not self.has_ended():
+            os.kill(self._pid, number)
+
+    def end(self, seconds: float) -> None:
+        """Kill it, unless it ends by itself in that time."""
+        if not self.has_ended(seconds):
+            self.signal(signal.SIGKILL)
+            self.has_ended(seconds)
+
+
+class _Forked(Process):
+    def __init__(self, channel: Channel, server: ForkServer, number: int, status: File) -> None:
+        super().__init__(channel)
+        self._server, self._number, self._status = server, number, status
+        self._has_ended = False
+
+    def signal(self, number: int) -> None:
+        with contextlib.suppress(OSError):  # the server is gone, and took it along
+            self._server.order(Order.SIGNAL, self._number, number)
 
     def wait(self, timeout: float) -> bool:
-        return self._server.wait(self, timeout)
+        if not self._has_ended and is_readable(self._status, timeout):
+            told = os.read(self._status.fileno(), EVENT.size)
+            if told:
+                kind, value = EVENT.unpack(told)
+                if kind == Event.EXITED:
+                    self.exit_code = value
+                else:
+                    self.refusal = os.strerror(value)
+            elif not self._server.has_ended(_SECONDS_TO_DIE):  # the server could not even receive what to tell it by
+                self.refusal = os.strerror(errno.EMFILE)
+            self._has_ended = True
+        return self._has_ended
 
 
 class ForkServer(Launcher):
-    """Launches by asking a server process, which has imported everything already, to fork."""
+    """Asks a server, which has imported everything already, to fork.
+
+    Threads may use it at the same time, and be interrupted at any time: each order is one packet, and each process has
+    a pipe of its own by which the server tells how it has ended.
+    """
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        self._lock = threading.Lock()
         self._limits = _thread_limits()
-        self._control, end = Channel.pair()
+        self._control, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._server = self._run("serve_forks", end)
         self._numbers = itertools.count()
-        self._running: dict[int, _Forked] = {}
 
     @property
     def is_usable(self) -> bool:
         """Whether it runs, with the limits that the environment asks for now."""
-        is_running = self._server.poll() is None and not self._control.broken
-        return is_running and self._limits == _thread_limits()
+        return not self.has_ended() and self._limits == _thread_limits()
+
+    def has_ended(self, timeout: float = 0.0) -> bool:
+        return self._server.has_ended(timeout)
 
     def launch(self) -> Process:
         channel, end = Channel.pair()
-        with self._lock, end:
-            number = next(self._numbers)
-            process = self._running[number] = _Forked(channel, self, number)
-            self._control.send(Order.FORK, [EVENT.pack(number, 0)], end.fileno())
+        status, telling = os.pipe()
+        process = _Forked(channel, self, next(self._numbers), File(status))
+        try:
+            self.order(Order.FORK, process._number, 0, [telling, end.fileno()])
+        except ConnectionError:
+            pass  # the server is gone: so the process counts as one that has ended
+        except BaseException:
+            channel.close()
+            raise
+        finally:
+            end.close()
+            os.close(telling)
         return process
 
-    def signal(self, process: int, number: int) -> None:
-        """Pass on a signal; the server knows whether the process is still there."""
-        with self._lock, contextlib.suppress(OSError):
-            self._control.send(Order.SIGNAL, [EVENT.pack(process, number)])
-
-    def wait(self, process: _Forked, timeout: float) -> bool:
-        """Whether a process has ended, or ends in that time."""
-        deadline = time.monotonic() + timeout
-        with self._lock:
-            while process.exit_code is None and process.refusal is None:
-                try:
-                    message = self._control.receive(max(0.0, deadline - time.monotonic()))
-                except (EOFError, OSError):
-                    return True  # the server is gone, and took it along
-                if message is None:
-                    return False
-                number, value = EVENT.unpack(message.body)
-                ended = self._running.pop(number)
-                if message.kind == Order.EXITED:
-                    ended.exit_code = value
-                else:
-                    ended.refusal = os.strerror(value) if value else "Too many open files"
-        return True
+    def order(self, order: Order, process: int, value: int, files: Sequence[int] = ()) -> None:
+        """Tell the server what to do."""
+        socket.send_fds(self._control, [ORDER.pack(order, process, value)], list(files))
 
     def close(self) -> None:
         """The server sees that its owner is gone, ends all workers and then itself."""
         self._control.close()
-        try:
-            self._server.wait(_SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            self._server.kill()
-            self._server.wait()
+        self._server.end(_SECONDS_TO_END)
 
     def abandon(self) -> None:
         self._control.close()
-        self._server.returncode = 0  # it is not a child of this process: do not ask for it
 
 
 class _Spawned(Process):
-    def __init__(self, channel: Channel, child: subprocess.Popen[bytes]) -> None:
+    def __init__(self, channel: Channel, child: Child) -> None:
         super().__init__(channel)
-        self.child = child
+        self._child = child
 
     def signal(self, number: int) -> None:
-        self.child.send_signal(number)
+        self._child.signal(number)
 
     def wait(self, timeout: float) -> bool:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.exit_code = self.child.wait(timeout)
-        return self.exit_code is not None
+        has_ended = self._child.has_ended(timeout)
+        self.exit_code = self._child.exit_code
+        return has_ended
 
 
 class Spawning(Launcher):
@@ -224,7 +274,6 @@ class Spawning(Launcher):
     def abandon(self) -> None:
         for process in self._processes:
             process.channel.close()
-            process.child.returncode = 0
 
 
 def launcher(work: Work) -> Launcher:

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from grain.elements.stacking import Allocate
+from grain.runtime.workers.channel import File
 
 _ALIGNMENT = 64
 _MOST_LEASES = 128
@@ -29,17 +30,21 @@ Part: TypeAlias = tuple[int, int, int]
 """Where a buffer is: the number of a slab, the offset there, and its size."""
 
 
-def anonymous_file(size: int) -> int:
-    """The descriptor of a file of `size` bytes that has no name; in memory only, where the system has such files."""
-    if hasattr(os, "memfd_create"):
-        file = os.memfd_create("grain")
-    else:
-        with tempfile.TemporaryFile() as nameless:
-            file = os.dup(nameless.fileno())
+def anonymous_file(size: int) -> File:
+    """A file of `size` bytes that has no name; in memory only, where the system has such files."""
     try:
-        os.truncate(file, size)
-    except OSError:
-        os.close(file)
+        if hasattr(os, "memfd_create"):
+            file = File(os.memfd_create("grain"))
+        else:
+            with tempfile.TemporaryFile() as nameless:
+                file = File(os.dup(nameless.fileno()))
+        os.truncate(file.fileno(), size)
+    except OSError as error:
+        error.add_note(
+            f"Raised when {size:,} bytes of memory to share between processes were asked for, as a file without a name "
+            "(memfd_create). See the limits on open files (ulimit -n), on their size (ulimit -f) and on memory, and "
+            "whether a sandbox forbids the call; or use `num_workers=0`."
+        )
         raise
     return file
 
@@ -55,8 +60,7 @@ class Slab:
     def __init__(self, number: int, size: int) -> None:
         self.number, self.size = number, size
         self.file = anonymous_file(size)
-        weakref.finalize(self, os.close, self.file)
-        self._memory = mmap.mmap(self.file, size)
+        self._memory = mmap.mmap(self.file.fileno(), size)
         self._views: weakref.ref[Bytes] | None = None
         self._used = 0
         self.is_away = False
@@ -119,7 +123,7 @@ class Shelf:
             self._slabs[part[0]].is_away = True  # type: ignore[index]
         return parts  # type: ignore[return-value]
 
-    def file(self, number: int) -> int:
+    def file(self, number: int) -> File:
         """The file of a slab, for the consumer."""
         return self._slabs[number].file
 
@@ -169,14 +173,11 @@ class Views:
         """Numbers of slabs that nobody looks at any more."""
         _all_views.add(self)
 
-    def add(self, number: int, file: int, kept: Collection[int]) -> None:
+    def add(self, number: int, file: File, kept: Collection[int]) -> None:
         """A new slab; of the others, the worker has only `kept`."""
         for gone in self._maps.keys() - kept:
             del self._maps[gone]
-        try:
-            self._maps[number] = mmap.mmap(file, 0)
-        finally:
-            os.close(file)
+        self._maps[number] = mmap.mmap(file.fileno(), 0)
 
     def buffers(self, parts: Sequence[Part]) -> list[Any]:
         """The parts of one message: views, or copies where too many slabs are being looked at already."""

@@ -1,11 +1,12 @@
 """Processes that are killed at the wrong moment: a RuntimeError tells of it, and nothing is lost."""
 
+import _thread
 import os
 import signal
 
 import pytest
 
-from grain.runtime.workers.pool import pool
+from grain.runtime.workers.pool import Pool, pool
 from grain.streams.serving import serve
 from support.programs import program
 from support.workers import stream, workers
@@ -49,6 +50,21 @@ def test_a_server_that_is_killed_right_before_a_launch(monkeypatch):
             next(iter(stream(abs, 4).mp_prefetch(workers(1))))
     with pytest.raises(RuntimeError, match="terminated unexpectedly"):
         list(iterator)
+
+
+def test_a_pool_whose_thread_could_not_be_started(monkeypatch):
+    def refuse(*args):
+        raise RuntimeError("can't start new thread")
+
+    fresh = Pool(serve)
+    with monkeypatch.context() as patched:
+        patched.setattr(_thread, "start_new_thread", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            fresh.acquire(None)
+    worker = fresh.acquire(None)
+    fresh.release(worker)
+    fresh.wait_for_released()
+    fresh.close()
 
 
 def test_random_kills(tmp_path):

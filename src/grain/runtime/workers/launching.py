@@ -170,8 +170,8 @@ class _Forked(Process):
         self._has_ended = False
 
     def signal(self, number: int) -> None:
-        with contextlib.suppress(OSError):  # the server is gone, and took it along
-            self._server.order(Order.SIGNAL, self._number, number)
+        with contextlib.suppress(OSError):  # the server is gone, and took it along; or it has not listened for long
+            self._server.order(Order.SIGNAL, self._number, number, flags=socket.MSG_DONTWAIT)
 
     def wait(self, timeout: float) -> bool:
         if not self._has_ended and is_readable(self._status, timeout):
@@ -211,11 +211,11 @@ class ForkServer(Launcher):
         return self._server.has_ended(timeout)
 
     def launch(self) -> Process:
+        status, telling = map(File, os.pipe())
         channel, end = Channel.pair()
-        status, telling = os.pipe()
-        process = _Forked(channel, self, next(self._numbers), File(status))
+        number = next(self._numbers)
         try:
-            self.order(Order.FORK, process._number, 0, [telling, end.fileno()])
+            self.order(Order.FORK, number, 0, [telling.fileno(), end.fileno()])
         except ConnectionError:
             pass  # the server is gone: so the process counts as one that has ended
         except BaseException:
@@ -223,12 +223,11 @@ class ForkServer(Launcher):
             raise
         finally:
             end.close()
-            os.close(telling)
-        return process
+        return _Forked(channel, self, number, status)
 
-    def order(self, order: Order, process: int, value: int, files: Sequence[int] = ()) -> None:
+    def order(self, order: Order, process: int, value: int, files: Sequence[int] = (), flags: int = 0) -> None:
         """Tell the server what to do."""
-        socket.send_fds(self._control, [ORDER.pack(order, process, value)], list(files))
+        socket.send_fds(self._control, [ORDER.pack(order, process, value)], list(files), flags)
 
     def close(self) -> None:
         """The server sees that its owner is gone, ends all workers and then itself."""

@@ -42,7 +42,7 @@ class Worker:
     def __init__(self, process: Process, launcher: Launcher, key: Any) -> None:
         self.process, self.launcher, self.key = process, launcher, key
         self.owner = os.getpid()
-        self.is_reused = self.has_replied = False
+        self.is_reused = self.has_replied = self._is_ended = False
         self.report: File | None = None
         """A file to which it writes where it is, when it is sent a signal."""
         self._views = Views()
@@ -111,7 +111,9 @@ class Worker:
     def end(self) -> None:
         """End the process now, whatever it is doing."""
         self.close()
-        self.process.signal(signal.SIGKILL)
+        if not self._is_ended:
+            self.process.signal(signal.SIGKILL)
+            self._is_ended = True
 
     @contextlib.contextmanager
     def _talking(self) -> Iterator[None]:

@@ -11,18 +11,22 @@
    names the operator and the element, and, from a worker, caused by the traceback as it was there. The next call goes
    on with the next element: no other is lost. An exception that cannot be pickled becomes a RuntimeError that tells
    all about it; an element that cannot, the error that pickling it raised.
-5. **A worker that ends**, by itself or killed, whatever its exit code: the elements that it had sent arrive, then a
-   RuntimeError names the worker, its exit code and the state. The next call starts another worker from there.
+5. **A worker that ends**, by itself or killed, whatever its exit code, before or after its job has begun: the elements
+   that it had sent arrive, then a RuntimeError names the worker, its exit code and the state. The next call starts
+   another worker from there. A fork server that ends takes its workers along.
 6. **The user's process is killed**: the fork server sees it and ends, and with it, by the kernel, all workers, within a
    second or two, whatever they are doing. Spawned workers look for themselves once a second.
 7. **Ctrl-C** is for the user's process: threads and workers do not get it. Whatever was being waited for comes with the
    next call, and the state is the one before the call that was interrupted (`streams/cursor.py`). A function that
-   raises such an interrupt in a thread or a worker interrupts the consumer.
+   raises such an interrupt in a thread or a worker interrupts the consumer. Wherever it strikes, no lock stays locked:
+   processes are looked after by a thread that gets no signals, and a stream is in doubt about a worker that it was
+   talking to, and takes another.
 8. **`close`** may be called at any time, twice, and from another thread. It does not wait for workers: those that are
    in a user's function get two seconds, and are then killed. For threads it waits a second; they end after their
    function.
 9. **Garbage collection** of an iterator is a `close`.
-10. **At the end of the program** all threads and processes end, stuck or not.
+10. **At the end of the program** all threads and processes end, stuck or not. What does not end by itself within five
+    seconds is killed.
 11. **Fork.** In a copy of the process an iterator goes on with the element that was next, with threads and workers of
     its own; those of the original are let alone. Arrays from workers that were held at the time stay what they are in
     both, but what one writes to them the other sees.
@@ -33,4 +37,7 @@
     process, which then gets only jobs with that function, for that worker, in that environment.
 14. **Shared memory** has no name, so nobody has to remove it. A consumer may keep what it gets: its bytes are not used
     again before the last view of them is gone, and one that keeps everything gets copies in the end.
+15. **The main module** is not imported by workers: its functions and classes go by value, also where `multiprocessing`
+    has spawned this process and calls it `__mp_main__`. What comes back is of the very classes, with their slots, and a
+    class is never changed by a copy of it.
 """

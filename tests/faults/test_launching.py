@@ -225,7 +225,7 @@ def test_the_other_side_is_gone(channels):
 
 def test_a_message_cut_short_breaks_the_channel(channels):
     here, there = channels
-    here._socket.send(b"\x10\0\0\0\0\0\0\0\1only a part")
+    here._socket.send(b"\x10\0\0\0\0\0\0\0\1\0only a part")
     here.close()
     with pytest.raises(EOFError, match="in the middle of a message"):
         there.receive(1)

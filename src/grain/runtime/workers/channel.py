@@ -9,9 +9,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-_HEADER = struct.Struct("<QB")
-_FILES = struct.Struct("i")
-_ROOM_FOR_A_FILE = socket.CMSG_LEN(_FILES.size)
+_HEADER = struct.Struct("<QB?")
+"""The size of the body, the kind, and whether a file follows."""
+_FILE = struct.Struct("i")
 # The system takes no more than 1,024 at once.
 _MOST_PARTS = 512
 
@@ -24,16 +24,36 @@ def is_readable(file: File, timeout: float) -> bool:
 
 
 class File:
-    """An open file, which is closed when nobody has this any more, whatever interrupts them."""
+    """The open file that `make` makes of its arguments: it is closed when nobody has this any more.
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    `make` is called from C, so that no interrupt comes between opening a file and knowing of it.
+    """
+
+    def __init__(self, make: Callable[..., Any], *args: Any) -> None:
+        self._made: list[Any] = []
+        self._made.extend(map(make, *([argument] for argument in args)))
+
+    def numbers(self) -> list[int]:
+        """Its descriptor, if there is one."""
+        return self._made
 
     def fileno(self) -> int:
-        return self._number
+        (number,) = self.numbers()
+        return number
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self._number)
+        for number in self.numbers():
+            close(number)
+
+
+class _ReceivedFile(File):
+    """What came with a byte; nothing where too many files are open."""
+
+    def __init__(self, end: socket.socket) -> None:
+        super().__init__(end.recvmsg, 1, socket.CMSG_LEN(_FILE.size))
+
+    def numbers(self) -> list[int]:
+        return [_FILE.unpack(data)[0] for _, rights, _, _ in self._made for _, _, data in rights if data]
 
 
 class Message(NamedTuple):
@@ -42,7 +62,7 @@ class Message(NamedTuple):
     kind: int
     body: memoryview
     file: File | None
-    """What came along."""
+    """What came along, if there was room for it."""
 
 
 class Channel:
@@ -67,20 +87,20 @@ class Channel:
     def send(self, kind: int, parts: Sequence[Any] = (), file: File | None = None) -> None:
         """Send a message whose body is all `parts`, one after the other."""
         views = [memoryview(part).cast("B") for part in parts]
-        views.insert(0, memoryview(_HEADER.pack(sum(view.nbytes for view in views), kind)))
-        rights = [] if file is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _FILES.pack(file.fileno()))]
+        views.insert(0, memoryview(_HEADER.pack(sum(view.nbytes for view in views), kind, file is not None)))
         self.broken, was_broken = True, self.broken
-        while views:
-            try:
-                sent = self._socket.sendmsg(views[:_MOST_PARTS], rights)
-            except OSError:  # nobody will read it; but there may be something left to receive
-                self.broken = was_broken
-                raise
-            rights = []
-            while views and sent >= views[0].nbytes:
-                sent -= views.pop(0).nbytes
-            if views:
-                views[0] = views[0][sent:]
+        try:
+            while views:
+                sent = self._socket.sendmsg(views[:_MOST_PARTS])
+                while views and sent >= views[0].nbytes:
+                    sent -= views.pop(0).nbytes
+                if views:
+                    views[0] = views[0][sent:]
+            if file is not None:
+                socket.send_fds(self._socket, [b"f"], [file.fileno()])
+        except OSError:  # nobody will read it; but there may be something left to receive
+            self.broken = was_broken
+            raise
         self.broken = was_broken
 
     def receive(self, timeout: float | None = None) -> Message | None:
@@ -88,15 +108,14 @@ class Channel:
         if not self._poll.poll(None if timeout is None else timeout * 1000):
             return None
         self.broken, was_broken = True, self.broken
-        header, rights, _, _ = self._socket.recvmsg(_HEADER.size, _ROOM_FOR_A_FILE)
-        file = File(*_FILES.unpack(rights[0][2])) if rights and rights[0][2] else None
+        header = self._socket.recv(_HEADER.size)
         if not header:
             raise EOFError("The other process has closed its end.")
-        header += self._exactly(_HEADER.size - len(header))
-        size, kind = _HEADER.unpack(header)
-        message = Message(kind, memoryview(self._exactly(size)), file)
+        size, kind, has_file = _HEADER.unpack(header + self._exactly(_HEADER.size - len(header)))
+        body = memoryview(self._exactly(size))
+        file = _ReceivedFile(self._socket) if has_file else None
         self.broken = was_broken
-        return message
+        return Message(kind, body, file if file is not None and file.numbers() else None)
 
     def _exactly(self, size: int) -> bytearray:
         body = bytearray(size)

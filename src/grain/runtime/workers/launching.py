@@ -211,7 +211,7 @@ class ForkServer(Launcher):
         return self._server.has_ended(timeout)
 
     def launch(self) -> Process:
-        status, telling = map(File, os.pipe())
+        status, telling = (File(int, number) for number in os.pipe())
         channel, end = Channel.pair()
         number = next(self._numbers)
         try:

@@ -34,10 +34,10 @@ def anonymous_file(size: int) -> File:
     """A file of `size` bytes that has no name; in memory only, where the system has such files."""
     try:
         if hasattr(os, "memfd_create"):
-            file = File(os.memfd_create("grain"))
+            file = File(os.memfd_create, "grain")
         else:
             with tempfile.TemporaryFile() as nameless:
-                file = File(os.dup(nameless.fileno()))
+                file = File(os.dup, nameless.fileno())
         os.truncate(file.fileno(), size)
     except OSError as error:
         error.add_note(

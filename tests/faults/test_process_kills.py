@@ -37,6 +37,26 @@ def test_a_worker_that_ends_before_it_has_begun(tmp_path, is_asked_for_state):
     assert list(iterator) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("victim", [0, 1, 2])
+@pytest.mark.parametrize("is_asked_for_state", [False, True])
+def test_a_worker_that_ends_at_its_first_element_keeps_its_turn(tmp_path, victim, is_asked_for_state):
+    marker = tmp_path / "marker"
+
+    def end_once(x):
+        if x == victim and not marker.exists():
+            marker.touch()
+            os._exit(3)
+        return x
+
+    iterator = iter(stream(end_once, 6).mp_prefetch(workers(2)))
+    if is_asked_for_state:
+        iterator.get_state()
+    elements = [next(iterator) for _ in range(victim)]
+    with pytest.raises(RuntimeError, match="with exit code 3"):
+        next(iterator)
+    assert elements + list(iterator) == [0, 1, 2, 3, 4, 5]
+
+
 def test_a_server_that_is_killed_right_before_a_launch(monkeypatch):
     """It still counts as usable then."""
     iterator = iter(stream(abs, 4).mp_prefetch(workers(2)))
@@ -93,7 +113,7 @@ def test_random_kills(tmp_path):
 
         dataset = grain.MapDataset.range(40).to_iter_dataset(grain.ReadOptions(0, 0))
         dataset = dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=2))
-        killing = threading.Thread(target=kill)
+        killing = threading.Thread(target=kill, daemon=True)
         killing.start()
         failures = 0
         while failures < 20:
@@ -115,7 +135,8 @@ def test_random_kills(tmp_path):
         """,
         folder=tmp_path,
     )
-    assert running.finish(timeout=120) == (0, "all right\n", "")
+    code, output, errors = running.finish(timeout=120)
+    assert (code, output) == (0, "all right\n"), errors
     running.assert_nothing_left()
 
 

@@ -47,7 +47,9 @@ class RemoteStream(Stream):
         super().__init__(operator, context)
         self._open_stream = open_stream
         self._state: Any = None
-        """None: it is at the start."""
+        """None: it is at the start, and has not moved."""
+        self._first: Any = None
+        """The state at the start, once it is known."""
         self._model: Stream | None = None
         self._worker: Worker | None = None
         self._giving_back: weakref.finalize[..., RemoteStream] | None = None
@@ -116,7 +118,7 @@ class RemoteStream(Stream):
         self._start()
         reply = self._received()
         if reply.kind == Say.BEGUN:
-            self._state = reply.state
+            self._first = reply.state
             reply = self._received()
         return reply
 
@@ -258,9 +260,11 @@ class RemoteStream(Stream):
         return self._model
 
     def _saved(self) -> Any:
-        if self._state is None:
-            self._state = self._stream_here().save() if self._is_closed else self._undisturbed(self._first_state)
-        return copied(self._state)
+        if self._state is not None:
+            return copied(self._state)
+        if self._first is None:
+            self._first = self._stream_here().save() if self._is_closed else self._undisturbed(self._first_state)
+        return copied(self._first)
 
     def mark(self) -> Any:
         return _START if self._state is None else copied(self._state)
@@ -278,7 +282,7 @@ class RemoteStream(Stream):
         if self._is_in_doubt:
             self._lose_worker()
         self._give_back()
-        self._state, self._has_ended = state, False
+        self._state, self._first, self._has_ended = state, None, False
 
     def _reset(self, keeps_caches: bool) -> None:
         self._become(None)

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import grain
+import grain.runtime
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -34,6 +35,18 @@ def test_code_runs(page, tmp_path, monkeypatch):
             outcome = doctest.DocTestRunner().run(session, out=report.append, clear_globs=False)
             assert not outcome.failed, "".join(report)
             namespace.update(session.globs)
+
+
+def test_faults_are_those_of_the_runtime_and_their_tests_exist():
+    page = PAGES["docs/reference/faults.md"]
+    rules = re.findall(r"^(\d+)\. \*\*", grain.runtime.__doc__, re.MULTILINE)
+    assert re.findall(r"^\| (\d+)\.", page, re.MULTILINE) == rules
+    rows = [row for row in page.splitlines() if row.startswith("| ") and "| tests |" not in row]
+    for row in rows:
+        named = re.findall(r"`(\w+/[\w/]+\.py)(?:::(\w+))?`", row.split("|")[3])
+        assert named, row
+        for file, test in named:
+            assert f"def {test}" in (ROOT / "tests" / file).read_text(), row
 
 
 @pytest.fixture(scope="module")

@@ -34,13 +34,13 @@ _cleaned: dict[str, float] = {}
 
 
 def cache_folder() -> Path:
-    """Where copies and indexes are kept: `$GRAIN_CACHE`, or `grain` in the user's cache folder."""
+    """Where copies and indexes are kept: `$GRAIN_CACHE`, or `grain` in the user's cache folder; for the user alone."""
     chosen = os.environ.get("GRAIN_CACHE")
     try:
         folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "grain"
     except RuntimeError as error:  # a user that the system does not know, as in many containers
         raise FileNotFoundError("There is no home folder to keep a cache in: set GRAIN_CACHE to a folder.") from error
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(0o700, parents=True, exist_ok=True)
     return folder
 
 

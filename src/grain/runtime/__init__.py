@@ -40,4 +40,11 @@
 15. **The main module** is not imported by workers: its functions and classes go by value, also where `multiprocessing`
     has spawned this process and calls it `__mp_main__`. What comes back is of the very classes, with their slots, and a
     class is never changed by a copy of it.
+16. **A thread that cannot be started** is an error of the call that needed it, and the next call tries again; where
+    threads only make it faster, it is done with fewer. An interrupt while one is started loses nothing.
+17. **Shared iterators.** Several threads may call `next`, and each element comes once. `get_state` in another thread
+    waits for the call that runs; inside of that call, in a user's function or the handler of a signal, it gives the
+    position before it. A function that wants the next element of the iterator that has called it gets an error.
+
+`docs/reference/faults.md` names the tests that hold each of them.
 """

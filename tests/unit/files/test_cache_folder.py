@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import stat
 import time
 import uuid
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import grain
 from grain.files import cache_folder as caching
-from grain.files.cache_folder import clean, local_copy, written_at_once
+from grain.files.cache_folder import cache_folder, clean, local_copy, written_at_once
 from grain.files.paths import File
 from grain.files.remote_ranges import TransferError
 from support.file_servers import http_server
@@ -229,3 +230,8 @@ def test_what_gets_its_name_is_on_the_disk(tmp_path, monkeypatch):
     with written_at_once(tmp_path / "file") as partial:
         Path(partial).write_text("x")
     assert calls == ["sync", "replace"]
+
+
+def test_the_folder_is_for_its_user_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAIN_CACHE", str(tmp_path / "kept"))
+    assert stat.S_IMODE(cache_folder().stat().st_mode) == 0o700

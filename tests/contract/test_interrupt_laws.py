@@ -193,3 +193,30 @@ def test_counts_are_those_of_what_was_handed_out():
             except KeyboardInterrupt:
                 continue
         assert repr(iterator.packing_statistics) == repr(whole.packing_statistics), interruption.place
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("at", [6, 8, 9, 15])
+def test_an_interrupt_after_an_error_that_does_not_come_again(at, times):
+    """As of a file that could not be read for a moment: no element is lost, or comes twice."""
+    left = {"error": 1, "interrupt": times}
+
+    def flaky(x):
+        for kind, place, exception in (("error", 5, ValueError), ("interrupt", at, KeyboardInterrupt)):
+            if x == place and left[kind]:
+                left[kind] -= 1
+                raise exception
+        return x
+
+    inline = ReadOptions(num_threads=0, prefetch_buffer_size=0)
+    iterator = iter(MapDataset.range(20).to_iter_dataset(inline).map(flaky).batch(4, batch_fn=list))
+    seen = []
+    while True:
+        try:
+            seen.extend(next(iterator))
+        except StopIteration:
+            break
+        except (ValueError, KeyboardInterrupt):
+            continue
+    # Read again for the batch that was interrupted, it is there.
+    assert seen == ([*range(20)] if at < 9 else [*range(5), *range(6, 20)])

@@ -106,7 +106,7 @@ class InterleaveStream(Stream):
         self._close_streams()
         self._begin(self.operator.start())
 
-    def holds(self) -> bool:
+    def _holds(self) -> bool:
         return any(stream.holds() for stream in self._turns.streams())
 
     def adopt_context(self, context: Context) -> None:

@@ -250,7 +250,7 @@ class PrefetchStream(Stream):
         saved = self._ahead.position.saved
         return self._ahead.parent.save() if saved is None else copied(saved)
 
-    def holds(self) -> bool:
+    def _holds(self) -> bool:
         """Whether the stream below did as of the last element, and its state is an anchor and what has come since."""
         return split_anchored(self._ahead.position.saved)[0] is not self._ahead.position.saved
 

@@ -37,13 +37,15 @@ class Stream(abc.ABC):
     _elements: Any
     _to_pass: tuple[int, int] | None
     """How many elements, and errors after the last of them, are to be passed over."""
+    _is_ahead: bool
+    """Whether an element was read that is still to be handed out."""
     _counts_passed: bool = False
     """Whether what operators count on the way is to count."""
 
     def __init__(self, operator: IterNode[Any], context: Context) -> None:
         self.operator, self.context = operator, context
         self._elements = self._to_pass = None
-        self.is_atomic = False
+        self.is_atomic = self._is_ahead = False
 
     @abc.abstractmethod
     def _run(self) -> Iterator[Any]:
@@ -64,7 +66,7 @@ class Stream(abc.ABC):
     def __iter__(self) -> Iterator[Any]:
         elements = self._elements
         if elements is None or getattr(elements, "gi_frame", elements) is None:
-            self._elements = self._run()
+            self._elements, self._is_ahead = self._run(), False
             self._settle()
         return self._elements  # type: ignore[no-any-return]
 
@@ -94,11 +96,17 @@ class Stream(abc.ABC):
                 errors -= not elements
                 continue
             if not elements:  # what has failed before is all right this time
-                self._elements = _with_first(element, self._elements)
+                self._elements, self._is_ahead = self._with_first(element, self._elements), True
                 return
             elements -= 1
             if is_over():
                 raise self._too_few(wanted)
+
+    def _with_first(self, first: Any, elements: Iterator[Any]) -> Iterator[Any]:
+        self._is_ahead = False
+        yield first
+        for element in elements:  # noqa: UP028 - `yield from` would close a user's iterator when this is thrown away
+            yield element
 
     def _too_few(self, wanted: int) -> StateMismatchError:
         return StateMismatchError(
@@ -154,6 +162,10 @@ class Stream(abc.ABC):
 
     def holds(self) -> bool:
         """Whether the state does not tell all since the last element: what an error has left half done."""
+        return self._is_ahead or self._holds()
+
+    def _holds(self) -> bool:
+        """The same, but for an element that is still to be handed out."""
         return any(parent.holds() for parent in self.parents)
 
     @property
@@ -185,12 +197,6 @@ class Stream(abc.ABC):
         self._elements = None
         for parent in self.parents:
             parent.close()
-
-
-def _with_first(first: Any, elements: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    for element in elements:  # noqa: UP028 - `yield from` would close a user's iterator when this is thrown away
-        yield element
 
 
 class _Marked:
@@ -270,8 +276,8 @@ class OperatorStream(Stream):
         self.state = self.operator.again(self.state, fresh) if keeps_caches else fresh
         self._is_restored = False
 
-    def holds(self) -> bool:
-        return self.operator.holds(self.state) or super().holds()
+    def _holds(self) -> bool:
+        return self.operator.holds(self.state) or super()._holds()
 
     def get_next_index(self) -> int:
         return self.operator.get_next_index(self.state, self.parents[0] if self.parents else None)  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ class Track:
                 size = min(4 * size, _LARGEST_PIECE)
             elif now - began > self._goal:
                 size = max(1, size // 4)
-            if now - renewed >= self._goal:
+            if now - renewed >= self._goal or not self.is_settled:
                 self._renew(now)
                 renewed = now
 

@@ -114,7 +114,10 @@ def _has_nulls(file: Any, schema: Any, name: str) -> bool:
     leaves = [leaf for leaf in range(metadata.num_columns) if _is_part(metadata.schema.column(leaf), name)]
     for group in range(metadata.num_row_groups):
         for leaf in leaves:
-            statistics = metadata.row_group(group).column(leaf).statistics
+            chunk, kind = metadata.row_group(group).column(leaf), metadata.schema.column(leaf).physical_type
+            if chunk.physical_type != kind:  # asking for its statistics would end the process
+                raise pa.ArrowInvalid(f"Column {name!r} of row group {group} is {chunk.physical_type}, and not {kind}.")
+            statistics = chunk.statistics
             if statistics is not None and statistics.has_null_count:
                 if statistics.null_count:
                     return True

@@ -278,3 +278,15 @@ def test_rows_by_index_with_text_that_is_not_utf8(latin, cache_bytes):
 
 def batch_of(source, key):
     return source.batch(np.array([2, key]))
+
+
+def test_a_column_of_another_type_than_the_schema_says(write):
+    """Asking pyarrow for its statistics would end the process."""
+    path = Path(write("odd.parquet", {"a": [1, 2, None, 4]}))
+    data = bytearray(path.read_bytes())
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    kind = data.index(b"\x15\x04", data.index(b"\x19\x1c", footer))  # INT64, in the first column of a row group
+    data[kind + 1] = 2  # INT32
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=f"{path.name}.*Column 'a' of row group 0 is INT32, and not INT64"):
+        ParquetDataSource(path)

@@ -59,7 +59,7 @@ def test_a_worker_that_ends_at_its_first_element_keeps_its_turn(tmp_path, victim
 
 def test_a_server_that_is_killed_right_before_a_launch(monkeypatch):
     """It still counts as usable then."""
-    iterator = iter(stream(abs, 4).mp_prefetch(workers(2)))
+    iterator = iter(stream(abs, 400).mp_prefetch(workers(2)))
     assert next(iterator) == 0
     server = pool(serve)._launchers[-1]
     server._server.signal(signal.SIGKILL)

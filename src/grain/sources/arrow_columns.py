@@ -199,6 +199,8 @@ def objects_of(array: Any) -> list[Any]:
         return _lists(array)
     if is_a.is_timestamp(kind) or is_a.is_date(kind) or is_a.is_duration(kind):
         return list(array.to_numpy(zero_copy_only=False))
+    if is_a.is_decimal(kind) or is_a.is_time(kind):
+        array.validate(full=True)  # too many digits, or a time beyond the day: Python would make something of them
     return array.to_pylist()  # type: ignore[no-any-return]
 
 

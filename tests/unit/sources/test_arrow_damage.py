@@ -1,8 +1,12 @@
-"""Arrow files with offsets, lengths and indices that lead nowhere: an error that names the file, never other memory."""
+"""Arrow files with offsets, lengths and indices that lead nowhere: an error that names the file, never other memory.
+
+And, in Parquet files too, with values that their types do not have.
+"""
 
 import io
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +15,9 @@ import pyarrow.ipc
 import pytest
 
 from grain import ArrowDataSource
+from grain.sources import ParquetDataSource
 from support.arrow_arrays import ARRAYS, write_arrow
+from support.parquet_files import write_parquet
 
 WORDS = ["zero", "one", "two", "three", "four", "five"]
 
@@ -128,6 +134,35 @@ def test_text_that_is_not_utf8_names_its_row(compression, tmp_path):
         with pytest.raises(ValueError, match=r"Column 'x' of row 3 of .*a.arrow' cannot be read: .*utf-8"):
             read()
     assert [row["x"] for row in source.__getitems__([2, 4])] == ["two", "four"]
+
+
+_DIGITS = pa.array([Decimal("1.5"), Decimal("1234.5"), None], pa.decimal128(5, 1)).buffers()
+_TIMES = pa.array([5, 90_000_000_000, None], pa.int64()).view(pa.time64("us"))
+WRONG_VALUES = {
+    "decimals": (pa.Array.from_buffers(pa.decimal128(3, 1), 3, _DIGITS), "12345 does not fit in precision"),
+    "times": (_TIMES, "90000000000 is not within the acceptable range"),
+    "negative times": (pa.array([5, -1, None], pa.int64()).view(pa.time64("us")), "-1 is not within"),
+    "times in lists": (pa.ListArray.from_arrays([0, 1, 2, 3], _TIMES), "90000000000 is not within"),
+    "times in structs": (pa.StructArray.from_arrays([_TIMES], ["y"]), "90000000000 is not within"),
+}
+
+
+@pytest.mark.parametrize("format", ["arrow", "parquet"])
+@pytest.mark.parametrize("name", WRONG_VALUES)
+def test_a_value_that_its_type_does_not_have_names_its_row(name, format, tmp_path):
+    """Python would make another one of it: 25 hours are one o'clock."""
+    array, why = WRONG_VALUES[name]
+    if format == "arrow":
+        write_arrow(tmp_path / "a.arrow", {"x": array})
+        source = ArrowDataSource(tmp_path / "a.arrow")
+    else:
+        source = ParquetDataSource(write_parquet(tmp_path, "a.parquet", {"x": array}))
+    keys = np.array([0, 1])
+    for read in (lambda: source[1], lambda: source.__getitems__([0, 1]), lambda: source.batch(keys)):
+        with pytest.raises(ValueError, match=rf"Column 'x' of row 1 of .*a.{format}' cannot be read: .*{why}"):
+            read()
+    for key, row in zip((0, 2), source.__getitems__([0, 2]), strict=True):
+        assert repr(row) == repr(source[key])
 
 
 SCRIPT = r"""

@@ -13,7 +13,7 @@ What is *right* depends on what a format can notice:
 | JSON lines | of each line what Python's `json` makes of it |
 | WebDataset | what follows a sound header; a sample lacks files only beside an error; nothing untouched is lost |
 | CSV | the cells that Python's `csv` finds, as what they stand for |
-| Arrow, Parquet | what pyarrow finds and fully validates: of Arrow by rows, of Parquet by row groups |
+| Arrow, Parquet | of each row what pyarrow finds and fully validates |
 | .npy | what NumPy finds, if the file has as many bytes as its header says |
 | .npz | what was written (checksums) |
 | pictures | what Pillow decodes; the other pictures of the folder are as they were |

@@ -154,7 +154,7 @@ class Arrow(Format):
 
 
 class Parquet(Format):
-    """Of a row group what pyarrow gives and validates, if these are as many rows as its footer says."""
+    """Of a row what pyarrow gives and validates, if its row group has as many rows as the footer says."""
 
     name, suffix, value = "parquet", ".parquet", staticmethod(loose)
 
@@ -200,7 +200,7 @@ class Parquet(Format):
                     count = file.metadata.row_group(group).num_rows
                     try:
                         table = file.read_row_group(group)
-                        table.validate(full=True)
+                        table.validate()
                         found = rows_of(table) if len(table) == count else []
                     except (pa.ArrowException, ValueError, OSError, OverflowError):
                         found = []

@@ -12,6 +12,8 @@ from grain.sources.byte_streams import growing_pieces
 _BLOCK = 512
 _FIELDS = struct.Struct("100s24x12s20xs100x6s82x155s12x")
 """Name, size, type, magic, and the beginning of a long name."""
+_NUMBERS = struct.Struct("100x8s8s8s12x12s181x8s8s167x")
+"""Mode, owner, group, time and device, which say nothing of interest: but where they are no numbers there is damage."""
 _TARGET = slice(157, 257)
 """Of a link."""
 _SPACES = 8 * ord(" ")
@@ -152,14 +154,31 @@ def next_member(piece: Callable[[int, int], bytes], offset: int) -> int:
 
 
 def _is_sound(header: bytes) -> bool:
-    """Whether it has the right checksum: the sum of its bytes, with spaces in the place of the checksum itself."""
+    """Whether it has the right checksum, and numbers where they belong: bytes that change places have the same sum.
+
+    The sum is that of all bytes, with spaces in the place of the checksum itself.
+    """
     field = header[148:156]
     try:
         checksum = int(field.strip(b"\0 "), 8)
     except ValueError:
         return False
     # The lower half of Adler's checksum is such a sum, plus one, and there is no faster way to get it.
-    return (checksum + sum(field) - _SPACES + 1 - zlib.adler32(header) % 65536) % 65521 == 0
+    has_checksum = (checksum + sum(field) - _SPACES + 1 - zlib.adler32(header) % 65536) % 65521 == 0
+    if not has_checksum or len(header) < _BLOCK:
+        return False
+    is_plain = not (header[100:148] + header[329:345]).translate(None, b"01234567\0")  # the same, but fast
+    return is_plain or all(map(_is_number, _NUMBERS.unpack(header)))
+
+
+def _is_number(field: bytes) -> bool:
+    if field[0] in (0x80, 0xFF):  # too large to be written in octal digits, or negative
+        return True
+    try:
+        int(field.partition(b"\0")[0].strip() or b"0", 8)
+    except ValueError:
+        return False
+    return True
 
 
 def _text(field: bytes) -> str:

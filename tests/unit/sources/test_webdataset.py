@@ -248,6 +248,24 @@ def test_a_size_beyond_the_file(tmp_path, size):
         assert "shard.tar' cannot be read: the archive ends within '0.a'" in found[0]
 
 
+@pytest.mark.parametrize("field", [100, 108, 116, 136, 329, 337])
+@pytest.mark.parametrize("value", [b"name", b"00 0644\0", b"\x7f\xff\xff"])
+def test_a_header_with_something_else_in_the_place_of_a_number_is_damaged(tmp_path, field, value):
+    """A sum of bytes is the same when some of them change places, those of a name and of a number for example."""
+    content = with_header(tar([("0.a", b"0"), ("1.a", b"1")]), **{f"_{field}": value})
+    for error, sample in both(written(tmp_path / "shard.tar", content)):
+        assert "shard.tar' cannot be read: there is no tar header at byte 0, or it is damaged" in error
+        assert sample == {"__key__": "1", "a": b"1"}
+
+
+@pytest.mark.parametrize("field", [100, 108, 116, 136, 329, 337])
+@pytest.mark.parametrize("value", [bytes(8), b" " * 8, b"   644 \0", b"644\0name", b"\x80\0\0\0\1\2\3\4", b"\xff" * 8])
+def test_numbers_of_a_header_in_all_forms_that_there_are(tmp_path, field, value):
+    content = with_header(tar([("0.a", b"0")]), **{f"_{field}": value})
+    for found in both(written(tmp_path / "shard.tar", content)):
+        assert found == [{"__key__": "0", "a": b"0"}]
+
+
 @pytest.mark.parametrize("kind", [b"2", b"3", b"4", b"5", b"6"])
 def test_what_is_no_file_has_no_content_whatever_its_size_says(tmp_path, kind):
     content = with_header(tar([("0.a", b""), ("1.a", b"1")]), _156=kind, _124=b"00000012345\0")

@@ -1,6 +1,7 @@
 """Whether Arrow arrays are sound: pyarrow follows the offsets of a damaged file out of its buffers, and crashes.
 
-Only what leads somewhere is looked at. Strings, numbers and bytes may be any, and stay unread in a mapped file.
+Only what leads somewhere is looked at, and what is null. Strings, numbers and bytes may be any, and stay unread in a
+mapped file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _INLINE_BYTES = 12
 
 
 def check(array: Any) -> None:
-    """Raise an error of Arrow if offsets, lengths or indices of `array` lead beyond what it has."""
+    """Raise an error of Arrow if offsets, lengths or indices of `array` lead beyond what it has, or nulls are wrong."""
     array.validate()  # buffers are large enough; it looks at no more than the first and the last of them
     _check(array)
 
@@ -25,6 +26,7 @@ def _check(array: Any) -> None:
     kind, is_a = array.type, pa.types
     if not len(array):
         return
+    _check_nulls(array)
     if isinstance(array, pa.ExtensionArray):
         _check(array.storage)
     elif is_a.is_dictionary(kind):
@@ -54,6 +56,15 @@ def _check(array: Any) -> None:
         is_large = is_a.is_large_string(kind) or is_a.is_large_binary(kind)
         offsets, data = _items(array, 1, np.int64 if is_large else np.int32, 1), array.buffers()[2]
         _check_extents(offsets[:-1], offsets[1:], 0 if data is None else data.size)
+
+
+def _check_nulls(array: Any) -> None:
+    """See that there are as many nulls as the file says: else values are missing, or are there that were not."""
+    is_valid = array.buffers()[0]
+    if is_valid is not None:
+        found = pa.Array.from_buffers(pa.bool_(), len(array), [None, is_valid], offset=array.offset).false_count
+        if found != array.null_count:
+            raise pa.ArrowInvalid(f"There are {found} nulls, where the file says {array.null_count}.")
 
 
 def _items(array: Any, buffer: int, dtype: Any, more: int = 0) -> Any:

@@ -212,6 +212,9 @@ def _is_list(kind: Any) -> bool:
 
 def _dicts(array: Any) -> list[Any]:
     names = [field.name for field in array.type]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise pa.ArrowInvalid(f"It has several fields {twice!r}.")
     rows = zip(*(objects_of(array.field(number)) for number in range(len(names))), strict=True)
     found = [dict(zip(names, row, strict=True)) for row in rows] if names else [{} for _ in range(len(array))]
     return _without_nulls(array, found)

@@ -136,6 +136,29 @@ def test_text_that_is_not_utf8_names_its_row(compression, tmp_path):
     assert [row["x"] for row in source.__getitems__([2, 4])] == ["two", "four"]
 
 
+IS_NULL = np.array([number % 5 == 0 or number % 7 == 3 for number in range(64)])
+_ITEMS = pa.array([None if is_null else number for number, is_null in enumerate(IS_NULL)], pa.int32())
+WITH_NULLS = {
+    "numbers": _ITEMS,
+    "booleans": pa.array([None if item is None else item % 3 == 0 for item in _ITEMS.to_pylist()]),
+    "strings": _ITEMS.cast(pa.string()),
+    "lists": pa.array([None if item is None else [item] for item in _ITEMS.to_pylist()]),
+    "numbers in structs": pa.StructArray.from_arrays([_ITEMS], ["y"]),
+    "numbers in lists of one size": pa.FixedSizeListArray.from_arrays(_ITEMS, 2),
+    "dictionary": _ITEMS.cast(pa.string()).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+@pytest.mark.parametrize("name", WITH_NULLS)
+def test_nulls_that_are_not_as_many_as_the_file_says(name, compression, tmp_path):
+    path, bits = tmp_path / "a.arrow", np.packbits(~IS_NULL, bitorder="little")
+    changed = bits ^ np.array([0, 0, 1, 0, 0, 0, 0, 0], np.uint8)
+    write_damaged(path, WITH_NULLS[name], bits.tobytes(), changed.tobytes(), compression)
+    with pytest.raises(ValueError, match=r"ecord batch 0 of '.*a.arrow' cannot be read: .*nulls"):
+        ArrowDataSource(path)[0]
+
+
 _DIGITS = pa.array([Decimal("1.5"), Decimal("1234.5"), None], pa.decimal128(5, 1)).buffers()
 _TIMES = pa.array([5, 90_000_000_000, None], pa.int64()).view(pa.time64("us"))
 WRONG_VALUES = {
@@ -163,6 +186,17 @@ def test_a_value_that_its_type_does_not_have_names_its_row(name, format, tmp_pat
             read()
     for key, row in zip((0, 2), source.__getitems__([0, 2]), strict=True):
         assert repr(row) == repr(source[key])
+
+
+def test_a_struct_with_two_fields_of_the_same_name(tmp_path):
+    """One of them would be lost."""
+    x = pa.StructArray.from_arrays([pa.array([1, 2]), pa.array(["a", "b"])], ["y", "y"])
+    write_arrow(tmp_path / "a.arrow", {"x": x})
+    path = write_parquet(tmp_path, "a.parquet", {"x": x})
+    for source in (ArrowDataSource(tmp_path / "a.arrow"), ParquetDataSource(path)):
+        for read in (lambda source=source: source[1], lambda source=source: source.batch(np.array([1, 0]))):
+            with pytest.raises(ValueError, match=r"Column 'x' of row 1 of .*a.* cannot be read: .*several fields 'y'"):
+                read()
 
 
 SCRIPT = r"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -56,9 +57,7 @@ class WebDataset(Format):
 
     def problems(self, damaged: Damaged, outcomes: Mapping[int, Any], is_stream: bool) -> Iterator[str]:
         found, whole = list(outcomes.values()), _samples_by_tarfile(damaged.content)
-        known = _files_after_headers(damaged.made, damaged.content) | _files_after_headers(
-            damaged.other, damaged.content
-        )
+        known = _files_after_headers(damaged.content)
         # A block of zeros says that an archive ends there, and a sound header may say anything of what comes after it.
         is_cut = damaged.mutation in self.mutations or _ends_early(damaged.content, damaged.made)
         complete = {sample["__key__"]: sample.keys() for sample in damaged.made.records}
@@ -141,20 +140,22 @@ def _headers(made: Made) -> Iterator[tuple[int, int, str, int]]:
             yield info.offset, info.offset_data, info.name, info.size
 
 
-def _files_after_headers(made: Made, content: bytes) -> set[tuple[str, bytes]]:
-    """The files of `made` whose headers are somewhere in `content`: what comes after these.
+def _files_after_headers(content: bytes) -> set[tuple[str, bytes]]:
+    """What Python's reader finds at each place where it finds a file, whatever is before that place.
 
     What is left of a long name where only the last header is sound counts too: nobody knows that there was more of it.
     """
     found = set()
-    for start, data, name, size in _headers(made):
-        own_name = made.content[data - 512 : data - 412].partition(b"\0")[0].decode("utf-8", "surrogateescape")
-        for headers, known_as in ((made.content[start:data], name), (made.content[data - 512 : data], own_name)):
-            place = content.find(headers)
-            while place >= 0:
-                begin = place + len(headers)
-                found.add((known_as.lower(), content[begin : begin + size]))
-                place = content.find(headers, place + 1)
+    with_magic = (match.start() for match in re.finditer(b"ustar", content[257:]))
+    for place in {*range(0, len(content), 512), *with_magic}:
+        try:
+            with tarfile.open(fileobj=io.BytesIO(content[place:]), mode="r:") as archive:
+                info = archive.firstmember
+        except Exception:  # it raises whatever it stumbles over
+            continue
+        if info is not None and place + info.offset_data + info.size <= len(content):
+            begin = place + info.offset_data
+            found.add((info.name.lower(), content[begin : begin + info.size]))
     return found
 
 

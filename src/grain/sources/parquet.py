@@ -114,16 +114,24 @@ def _has_nulls(file: Any, schema: Any, name: str) -> bool:
     leaves = [leaf for leaf in range(metadata.num_columns) if _is_part(metadata.schema.column(leaf), name)]
     for group in range(metadata.num_row_groups):
         for leaf in leaves:
-            chunk, kind = metadata.row_group(group).column(leaf), metadata.schema.column(leaf).physical_type
-            if chunk.physical_type != kind:  # asking for its statistics would end the process
-                raise pa.ArrowInvalid(f"Column {name!r} of row group {group} is {chunk.physical_type}, and not {kind}.")
-            statistics = chunk.statistics
+            statistics = _statistics(metadata, group, leaf)
             if statistics is not None and statistics.has_null_count:
                 if statistics.null_count:
                     return True
             elif has_nulls(file.read_row_group(group, columns=[name]).column(name)):
                 return True
     return False
+
+
+def _statistics(metadata: Any, group: int, leaf: int) -> Any:
+    """Those of a column in a row group. Where the footer contradicts itself, pyarrow would end the process."""
+    column, expected = metadata.row_group(group).column(leaf), metadata.schema.column(leaf)
+    if column.physical_type != expected.physical_type:
+        raise pa.ArrowInvalid(
+            f"Column {expected.path!r} is {expected.physical_type} in the schema, and {column.physical_type} in row "
+            f"group {group}."
+        )
+    return column.statistics
 
 
 def _check_length(metadata: Any, group: int, found: Any) -> None:

@@ -280,13 +280,15 @@ def batch_of(source, key):
     return source.batch(np.array([2, key]))
 
 
-def test_a_column_of_another_type_than_the_schema_says(write):
-    """Asking pyarrow for its statistics would end the process."""
-    path = Path(write("odd.parquet", {"a": [1, 2, None, 4]}))
-    data = bytearray(path.read_bytes())
-    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    kind = data.index(b"\x15\x04", data.index(b"\x19\x1c", footer))  # INT64, in the first column of a row group
-    data[kind + 1] = 2  # INT32
-    path.write_bytes(data)
-    with pytest.raises(ValueError, match=f"{path.name}.*Column 'a' of row group 0 is INT32, and not INT64"):
-        ParquetDataSource(path)
+@pytest.mark.parametrize("make", [ParquetDataSource, lambda path: next(iter(ParquetIterDataset(path)))])
+def test_a_footer_that_says_two_types_of_a_column(write, make):
+    """pyarrow ends the process when it is asked for the statistics of such a column."""
+    path = Path(write("two.parquet", {"small": pa.array([1, 2, 3], pa.int32())}))
+    content = path.read_bytes()
+    of_chunk = b"\x15\x02\x19"  # INT32, before the list of encodings
+    place = content.rindex(of_chunk)
+    path.write_bytes(content[:place] + b"\x15\x00\x19" + content[place + 3 :])
+    with pytest.raises(
+        ValueError, match=r"two.parquet' cannot be read: Column 'small' is INT32 .* BOOLEAN in row group 0"
+    ):
+        make(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,6 +24,9 @@ from grain.sources.random_access import ColumnarDataSource
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+_COUNTED_ELSEWHERE = 0xFFFF
+"""In the place of the number of members, where these are too many for it."""
 
 
 class NumpyDataSource(ColumnarDataSource[Any]):
@@ -124,6 +128,7 @@ def _loaded(path: str) -> dict[str, Any]:
     try:
         file = File(path)
         with zipfile.ZipFile(local_copy(file)) as archive:
+            _check_count(archive)
             if not archive.namelist():
                 raise ValueError("there is no array in it")
             arrays = {member.removesuffix(".npy"): _member(archive, member) for member in archive.namelist()}
@@ -134,6 +139,17 @@ def _loaded(path: str) -> dict[str, Any]:
         raise
     except Exception as error:  # a damaged archive raises whatever its decompressor does
         raise ValueError(f"{path!r} is not a .npz file, or is damaged: {error}") from error
+
+
+def _check_count(archive: zipfile.ZipFile) -> None:
+    """See that there are as many members as the end of the archive says: a wrong length in the directory hides some."""
+    assert archive.fp is not None
+    archive.fp.seek(archive.start_dir)
+    end = archive.fp.read()
+    (count,) = struct.unpack_from("<H", end, end.rindex(b"PK\5\6") + 10)
+    found = len(archive.namelist())
+    if count not in (found, _COUNTED_ELSEWHERE):
+        raise ValueError(f"it has {count} members, of which {found} are in its directory")
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> Any:

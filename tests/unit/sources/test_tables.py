@@ -165,6 +165,19 @@ def test_arrays_that_make_no_table(tmp_path):
         NumpyDataSource(tmp_path / "cut.npy")
 
 
+def test_an_archive_whose_directory_hides_an_array(tmp_path):
+    path = tmp_path / "hidden.npz"
+    np.savez(path, x=np.arange(3), y=np.arange(3))
+    content = bytearray(path.read_bytes())
+    length_of_comment = content.index(b"PK\1\2") + 32
+    content[length_of_comment] = 255  # the entry of the other array is part of it
+    path.write_bytes(content)
+    with pytest.raises(
+        ValueError, match=r"hidden.npz' is not a .npz file, or is damaged: it has 2 members, of which 1"
+    ):
+        NumpyDataSource(path)
+
+
 def npy(array):
     output = io.BytesIO()
     np.lib.format.write_array(output, array, version=(2, 0))

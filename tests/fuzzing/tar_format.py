@@ -58,8 +58,13 @@ class WebDataset(Format):
     def problems(self, damaged: Damaged, outcomes: Mapping[int, Any], is_stream: bool) -> Iterator[str]:
         found, whole = list(outcomes.values()), _samples_by_tarfile(damaged.content)
         known = _files_after_headers(damaged.content)
-        # A block of zeros says that an archive ends there, and a sound header may say anything of what comes after it.
-        is_cut = damaged.mutation in self.mutations or _ends_early(damaged.content, damaged.made)
+        # A block of zeros says that an archive ends there, a sound header may say anything of what comes after it, and
+        # no checksum covers a long name.
+        is_cut = (
+            damaged.mutation in self.mutations
+            or _ends_early(damaged.content, damaged.made)
+            or _is_renamed(damaged.content, damaged.made)
+        )
         complete = {sample["__key__"]: sample.keys() for sample in damaged.made.records}
         for place, sample in enumerate(found):
             if isinstance(sample, Refused) or sample in whole:
@@ -131,6 +136,14 @@ def _size(member: tuple[str, bytes], kind: int) -> int:
 def _ends_early(content: bytes, made: Made) -> bool:
     """Whether a block of zeros where a header was now says that the archive ends there."""
     return any(not content[header : header + 512].strip(b"\0") for header, _, _, _ in _headers(made))
+
+
+def _is_renamed(content: bytes, made: Made) -> bool:
+    """Whether what an extended header says has changed, between that header and the one of the file."""
+    return any(
+        content[begin + 512 : data - 512] != made.content[begin + 512 : data - 512]
+        for begin, data, _, _ in _headers(made)
+    )
 
 
 def _headers(made: Made) -> Iterator[tuple[int, int, str, int]]:

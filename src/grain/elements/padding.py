@@ -115,13 +115,16 @@ class Padding(Frozen):
                 f"{sorted(set(shapes))}. Make the other axes alike before batching."
             )
         lengths, dtypes = [shape[0] for shape in shapes], [array.dtype for array in arrays]
-        dtype = dtypes[0] if dtypes.count(dtypes[0]) == len(dtypes) else np.result_type(*dtypes)
+        are_alike = dtypes.count(dtypes[0]) == len(dtypes)
+        dtype = dtypes[0] if are_alike else np.result_type(*dtypes)
         filler = self._filler(dtype, key)
         batch = np.zeros((len(arrays), self._length(max(lengths), key), *shapes[0][1:]), dtype)
         if filler != 0:
             batch[...] = filler
-        for number, (row, array, length) in enumerate(zip(batch, arrays, lengths, strict=True)):
-            row[:length] = array if array.dtype == dtype else fitted(array, dtype, f"in element {number}{_at(key)}")
+        if not are_alike:
+            arrays = [fitted(array, dtype, f"in element {number}{_at(key)}") for number, array in enumerate(arrays)]
+        for row, array, length in zip(batch, arrays, lengths, strict=True):
+            row[:length] = array
         return batch
 
     def _target(self, key: Any) -> Target:

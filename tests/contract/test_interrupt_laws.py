@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import sys
 
 import pytest
 
 from grain import IterDataset, MapDataset, MultiprocessingOptions, ReadOptions
-from support.comparison import plain
+from support.comparison import plain, recorded
 from support.interruption import Interruption, count_events
 from support.pipelines import NAMES, READ_OPTIONS, iter_pipeline
 
 
 class HarmlessError(BaseException):
     """Something that is no Exception, and not Ctrl-C either."""
-
-
-def recorded(dataset):
-    """All elements, and the states before each of them and after the last."""
-    iterator = iter(dataset)
-    elements, states = [], [copy.deepcopy(iterator.get_state())]
-    for element in iterator:
-        elements.append(plain(element))
-        states.append(copy.deepcopy(iterator.get_state()))
-    return elements, states
 
 
 def places(count, most=sys.maxsize):

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 
 from grain import MultiprocessingOptions
 from grain.experimental import multithread_prefetch
-from support.comparison import plain
+from support.comparison import plain, recorded
 from support.pipelines import NAMES, iter_pipeline
 
 ROWS = [name for name in NAMES if "mp_prefetch" not in name]
-
-
-def recorded(dataset):
-    """All elements, with the state before each of them and after the last."""
-    iterator = iter(dataset)
-    elements, states = [], [copy.deepcopy(iterator.get_state())]
-    for element in iterator:
-        elements.append(plain(element))
-        states.append(copy.deepcopy(iterator.get_state()))
-    return elements, states
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -17,8 +17,12 @@ INLINE = ReadOptions(num_threads=0, prefetch_buffer_size=0)
 COUNT = 12
 
 
-def stream():
-    return MapDataset.range(COUNT).to_iter_dataset(INLINE)
+def numbers(function):
+    return MapDataset.range(COUNT).map(function)
+
+
+def stream(function):
+    return numbers(function).to_iter_dataset(INLINE)
 
 
 def on_device(dataset):
@@ -26,11 +30,16 @@ def on_device(dataset):
     return dataset.device_put(jax.devices("cpu")[0])
 
 
+def same(x):
+    return x
+
+
+THREADS = ReadOptions(num_threads=2, prefetch_buffer_size=2)
 AHEAD = {
-    "thread_prefetch": lambda: stream().thread_prefetch(2),
-    "multithread_prefetch": lambda: experimental.multithread_prefetch(stream(), num_threads=2, buffer_size=1),
-    "device_put": lambda: on_device(stream()),
-    "ReadOptions": lambda: MapDataset.range(COUNT).to_iter_dataset(ReadOptions(num_threads=2, prefetch_buffer_size=2)),
+    "thread_prefetch": lambda function=same: stream(function).thread_prefetch(2),
+    "multithread_prefetch": lambda function=same: experimental.multithread_prefetch(stream(function), 2, 1),
+    "device_put": lambda function=same: on_device(stream(function)),
+    "ReadOptions": lambda function=same: numbers(function).to_iter_dataset(THREADS),
 }
 
 
@@ -69,7 +78,8 @@ def test_a_thread_that_cannot_be_started_is_an_error_that_passes(name, times, mo
     failing = Start(RuntimeError("can't start new thread"), times, is_late=False)
     monkeypatch.setattr(threading.Thread, "start", lambda thread: failing(thread))
     iterator = iter(AHEAD[name]())
-    iterator.start_prefetch() if name == "ReadOptions" else None  # which does with fewer
+    if name == "ReadOptions":  # which does with fewer
+        iterator.start_prefetch()
     elements, errors = take_all(iterator, RuntimeError)
     assert elements == expected
     assert errors == (0 if name == "ReadOptions" else times)
@@ -104,7 +114,7 @@ def test_an_interrupt_of_the_event_that_a_start_waits_for_stays_one(monkeypatch)
         finally:
             raise RuntimeError("cannot release un-acquired lock")
 
-    iterator = iter(stream().thread_prefetch(2))
+    iterator = iter(AHEAD["thread_prefetch"]())
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -124,16 +134,7 @@ def test_runs_leave_nothing_behind(name):
         made.append(weakref.ref(element))
         return element
 
-    dataset = MapDataset.range(COUNT).map(mark).to_iter_dataset(INLINE)
-    ahead = {
-        "thread_prefetch": lambda: dataset.thread_prefetch(2),
-        "multithread_prefetch": lambda: experimental.multithread_prefetch(dataset, num_threads=2, buffer_size=1),
-        "device_put": lambda: on_device(dataset),
-        "ReadOptions": lambda: (
-            MapDataset.range(COUNT).map(mark).to_iter_dataset(ReadOptions(num_threads=2, prefetch_buffer_size=2))
-        ),
-    }
-    iterator = iter(ahead[name]())
+    iterator = iter(AHEAD[name](mark))
     state = iterator.get_state()
     gc.collect()
     counts = []

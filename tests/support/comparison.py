@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -18,3 +19,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(map(plain, value))
     return value
+
+
+def recorded(dataset):
+    """All elements, and a copy of the state before each of them and after the last."""
+    iterator = iter(dataset)
+    elements, states = [], [copy.deepcopy(iterator.get_state())]
+    for element in iterator:
+        elements.append(plain(element))
+        states.append(copy.deepcopy(iterator.get_state()))
+    return elements, states

@@ -8,8 +8,8 @@
    before the call.
 4. Elements are counted in C, between two of Python's instructions, at the moment in which they leave the stream.
 5. Whoever stands at the top of a stream has a cursor: a user's iterator, a thread that reads ahead, a worker process.
-6. Threads may share one: a call of `next` is one generator at work, which no second thread can enter, and `alone` does
-   what must not happen meanwhile. Who finds it occupied waits. This costs nothing where nobody shares.
+6. Threads may share a user's iterator: a call of `next` is one generator at work, which no second thread can enter, and
+   whatever must not happen meanwhile is done by `_alone`. Who finds it occupied waits. Elements take no lock.
 """
 
 from __future__ import annotations
@@ -190,6 +190,7 @@ class SharedCursor(Cursor[T]):
         """The position, as a value that `json` can write: that before the call of `next` which runs, where it is asked
         for from inside of that."""
         stream, track, source = self._stream, self._track, self._track.source
+        # As `track.is_here`, without a call.
         is_here = track.is_settled and not track.is_lost and (source is None or source.gi_suspended)
         if is_here and stream.is_atomic and self._raised is None:
             return stream.save()

@@ -17,7 +17,7 @@ import grain.ops
 from grain import MapDataset
 from grain.graph.node import IterNode, MapNode, ancestors
 from grain.ops.custom import node_of
-from support.comparison import plain
+from support.comparison import plain, recorded
 from support.pipelines import ITER_PIPELINES, MAP_PIPELINES, NAMES, READ_OPTIONS, Opening, iter_pipeline
 from support.user_code import Doubled, UpToThree, Zigzag
 
@@ -54,13 +54,10 @@ def advanced(dataset, count):
     return iterator
 
 
-def recorded(dataset):
-    """All elements, and a copy of the state before each of them, after the last, and after the end was met."""
+def recorded_to_the_end(dataset):
+    """All elements, and the states before each of them, after the last, and after the end was met."""
     iterator = iter(dataset)
-    elements, states = [], [copy.deepcopy(iterator.get_state())]
-    for element in iterator:
-        elements.append(plain(element))
-        states.append(copy.deepcopy(iterator.get_state()))
+    elements, states = recorded(iterator)
     return elements, [*states, iterator.get_state()]
 
 
@@ -85,7 +82,7 @@ def without_caches(state):
 
 
 def test_resuming_at_every_step_on_a_fresh_iterator_gives_the_same_rest(dataset):
-    elements, states = recorded(dataset)
+    elements, states = recorded_to_the_end(dataset)
     for position, state in enumerate(states):
         resumed = iter(dataset)
         resumed.set_state(state)
@@ -93,7 +90,7 @@ def test_resuming_at_every_step_on_a_fresh_iterator_gives_the_same_rest(dataset)
 
 
 def test_resuming_from_json_in_a_rebuilt_pipeline_gives_the_same_rest(name, dataset, back_end):
-    elements, states = recorded(dataset)
+    elements, states = recorded_to_the_end(dataset)
     for position, state in enumerate(states):
         resumed = iter(iter_pipeline(name, back_end))
         resumed.set_state(json.loads(json.dumps(state)))
@@ -101,7 +98,7 @@ def test_resuming_from_json_in_a_rebuilt_pipeline_gives_the_same_rest(name, data
 
 
 def test_resuming_on_a_used_or_exhausted_iterator_gives_the_same_rest(dataset):
-    elements, states = recorded(dataset)
+    elements, states = recorded_to_the_end(dataset)
     for position, state in enumerate(states):
         for used in range(0, len(elements) + 1, 1 + len(elements) // 8):
             iterator = advanced(dataset, used)
@@ -112,7 +109,7 @@ def test_resuming_on_a_used_or_exhausted_iterator_gives_the_same_rest(dataset):
 
 
 def test_a_resumed_iterator_saves_the_states_of_an_uninterrupted_one(dataset):
-    elements, states = recorded(dataset)
+    elements, states = recorded_to_the_end(dataset)
     for position, state in enumerate(states[: len(elements) + 1]):
         resumed = iter(dataset)
         resumed.set_state(state)
@@ -123,12 +120,12 @@ def test_a_resumed_iterator_saves_the_states_of_an_uninterrupted_one(dataset):
 
 
 def test_state_keeps_its_shape(dataset):
-    _, states = recorded(dataset)
+    _, states = recorded_to_the_end(dataset)
     assert [shape(state) for state in states] == [shape(states[0])] * len(states)
 
 
 def test_state_is_json(dataset):
-    _, states = recorded(dataset)
+    _, states = recorded_to_the_end(dataset)
     assert json.loads(json.dumps(states)) == states
 
 
@@ -143,7 +140,7 @@ def test_a_saved_state_does_not_change_later(dataset):
 
 
 def test_set_state_leaves_its_argument_alone(dataset):
-    _, states = recorded(dataset)
+    _, states = recorded_to_the_end(dataset)
     for state in states:
         given = copy.deepcopy(state)
         iterator = iter(dataset)
@@ -184,7 +181,9 @@ def test_iterating_again_gives_the_same(dataset):
 
 
 def test_a_pickled_pipeline_gives_the_same(dataset):
-    elements, states = recorded(dataset)  # reading first: what a pipeline has worked out must not be in the way
+    elements, states = recorded_to_the_end(
+        dataset
+    )  # reading first: what a pipeline has worked out must not be in the way
     loaded = pickle.loads(pickle.dumps(dataset))
     assert rest(iter(loaded)) == elements
     resumed = iter(loaded)
@@ -193,9 +192,9 @@ def test_a_pickled_pipeline_gives_the_same(dataset):
 
 
 def test_all_back_ends_give_the_same(name):
-    expected = recorded(iter_pipeline(name, "inline"))
+    expected = recorded_to_the_end(iter_pipeline(name, "inline"))
     for back_end in READ_OPTIONS:
-        assert recorded(iter_pipeline(name, back_end)) == expected
+        assert recorded_to_the_end(iter_pipeline(name, back_end)) == expected
 
 
 def test_an_exhausted_iterator_stays_exhausted(dataset):
@@ -248,7 +247,7 @@ def test_a_with_statement_closes(dataset):
 
 
 def test_start_prefetch_changes_nothing_that_can_be_seen(dataset):
-    elements, states = recorded(dataset)
+    elements, states = recorded_to_the_end(dataset)
     iterator = iter(dataset)
     iterator.start_prefetch()
     iterator.start_prefetch()

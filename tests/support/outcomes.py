@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from support.comparison import plain
 
 ERROR = "error"
@@ -29,3 +31,13 @@ def steps(iterator):
         found.append(element)
         assert len(found) < 1000, "no end in sight"
     return found
+
+
+def assert_any_state_has_the_same_rest(dataset):
+    """Save at every step, after errors too, and resume from there."""
+    whole, iterator = steps(iter(dataset)), iter(dataset)
+    for position in range(len(whole) + 1):
+        resumed = iter(dataset)
+        resumed.set_state(json.loads(json.dumps(iterator.get_state())))
+        assert steps(resumed) == whole[position:], position
+        step(iterator)
